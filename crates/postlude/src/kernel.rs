@@ -109,7 +109,8 @@ pub struct Options {
 impl Options {
     /// Those of the graphs that compute inputs of a kernel: a schedule or a selection of outputs is the kernel's own.
     fn of_earlier(&self) -> Options {
-        let hooks = Hooks { schedule: None, ..self.hooks.clone() };
+        let overlap = self.hooks.overlap.of_earlier();
+        let hooks = Hooks { schedule: None, overlap, ..self.hooks.clone() };
         Options { keep: None, hooks, ..self.clone() }
     }
 }
@@ -126,6 +127,8 @@ pub struct Hooks {
     pub guard: bool,
     /// When operands are copied by launches before their product.
     pub copies: target::CopyRule,
+    /// Which launches may begin before the one before them has ended.
+    pub overlap: target::Overlap,
     /// When copies and matrix products complete in the simulator.
     #[cfg(feature = "sim")]
     pub timing: postlude_sim::Timing,
@@ -340,6 +343,7 @@ impl Compiled {
             grid_limit: options.hooks.grid_limit,
             guard: options.hooks.guard,
             copies: options.hooks.copies,
+            overlap: options.hooks.overlap,
             cache: options.cache.clone(),
         };
         Compiled {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use postlude::dtype::Elem;
 use postlude::sim::Timing;
+use postlude::target::Overlap;
 use postlude::{DType, MathMode};
 
 use super::judge::{Engine, Kind, Verdict, Wrong, judge};
@@ -118,6 +119,7 @@ fn plain_way(specimen: &Specimen) -> Vec<Specimen> {
     add(|smaller| smaller.way.grid_limit = None);
     add(|smaller| smaller.way.math = MathMode::Default);
     add(|smaller| smaller.way.tile = None);
+    add(|smaller| smaller.way.overlap = Overlap::Never);
     all
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 
 use postlude::shape::Dim;
 use postlude::sim::Timing;
+use postlude::target::Overlap;
 use postlude::{
     Argument, Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Kernel, MathMode,
     Problem, Sizes, Tensor, TensorError,
@@ -27,6 +28,8 @@ pub struct Way {
     pub math: MathMode,
     /// A tile of those that fit, by its number, instead of the planner's.
     pub tile: Option<usize>,
+    /// Whether launches of one kernel overlap.
+    pub overlap: Overlap,
 }
 
 /// A random kernel in pieces.
@@ -274,6 +277,9 @@ impl Specimen {
         if let (Backend::Sim | Backend::Cuda, Some(limit)) = (backend, self.way.grid_limit) {
             words.push(format!("--grid-limit {limit}"));
         }
+        if let (Backend::Sim | Backend::Cuda, Overlap::InPrograms) = (backend, self.way.overlap) {
+            words.push("--pdl".to_owned());
+        }
         match self.way.math {
             MathMode::Default => {}
             MathMode::Accurate => words.push("--math accurate".to_owned()),
@@ -316,7 +322,7 @@ impl fmt::Display for Specimen {
         for (name, value) in &self.set {
             write!(f, " {name}={value}")?;
         }
-        let Way { timing, grid_limit, math, tile } = self.way;
+        let Way { timing, grid_limit, math, tile, overlap } = self.way;
         write!(f, "\ntiming {timing}")?;
         if let Some(limit) = grid_limit {
             write!(f, ", at most {limit} CTAs")?;
@@ -326,6 +332,9 @@ impl fmt::Display for Specimen {
         }
         if let Some(tile) = tile {
             write!(f, ", tile {tile}")?;
+        }
+        if overlap != Overlap::Never {
+            write!(f, ", launches overlap")?;
         }
         for (name, dtype, shape) in self.declared() {
             let place = self.places.get(&name).filter(|place| !place.is_packed());

@@ -12,7 +12,7 @@ use crate::intermediates::{Block, Lifetime, last_reads};
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{
-    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream,
+    Device, DeviceArgument, DeviceTensor, Function, Order, PreparedLaunch, RuntimeError, Stream,
 };
 use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 
@@ -248,19 +248,22 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
         if self.earlier.is_empty() {
-            return Ok(self.launch_alone(stream, addresses, scalars)?);
+            return Ok(self.launch_alone(stream, Order::Behind, addresses, scalars)?);
         }
         let device = self.function.device();
         // A tensor without elements lies somewhere too.
         let bytes = self.block.bytes.max(Placement::PERIOD);
-        let launch = |base: u64| self.launch_from(stream, base, addresses, scalars);
+        let mut order = Order::Behind;
+        let launch = |base: u64| self.launch_from(stream, &mut order, base, addresses, scalars);
         Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
     }
 
-    /// The same with memory for what is computed before.
+    /// The same with memory for what is computed before. The first launch of all begins when the stream has come to it; those
+    /// behind it may overlap.
     fn launch_from(
         &self,
         stream: &Stream,
+        order: &mut Order,
         base: u64,
         addresses: &[u64],
         scalars: &[Option<f64>],
@@ -279,39 +282,45 @@ impl PreparedCall {
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
             let mut values: Vec<Option<f64>> = places.iter().map(|place| scalars[*place]).collect();
             values.resize(call.scalars.len(), None);
-            call.launch_from(stream, at(*inside), &given, &values)?;
+            call.launch_from(stream, order, at(*inside), &given, &values)?;
             for store in stores {
                 if let Store::Intermediate(value, Some(place)) = store {
                     addresses[*place] = at(*value);
                 }
             }
         }
-        self.launch_alone(stream, &addresses, scalars)
+        let own = if self.kernel.overlaps() { *order } else { Order::Behind };
+        self.launch_alone(stream, own, &addresses, scalars)?;
+        if self.launch.is_some() {
+            *order = Order::Overlapping;
+        }
+        Ok(())
     }
 
     /// The kernel's own launch.
     fn launch_alone(
         &self,
         stream: &Stream,
+        order: Order,
         addresses: &[u64],
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
         let Some(launch) = &self.launch else { return Ok(()) };
         if self.scalars == scalars && self.addresses == addresses {
-            return launch.launch(stream);
+            return launch.launch_in(stream, order);
         }
         let address = |buffer: Buffer| {
             let found = addresses.get(buffer.0 as usize).copied();
             found.ok_or(RuntimeError::NoAddress { buffer })
         };
         if self.scalars == scalars {
-            return launch.launch_at(stream, address);
+            return launch.launch_at(stream, order, address);
         }
         let mut facts = self.planned.launch(scalars);
         facts.grid[0] = launch.facts().grid[0];
         let buffers = (0..addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(addresses.iter().copied()).collect();
-        PreparedLaunch::new(&self.function, facts, &addresses)?.launch(stream)
+        PreparedLaunch::new(&self.function, facts, &addresses)?.launch_in(stream, order)
     }
 
     /// How it is run.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use postlude::MathMode;
 use postlude::dtype::Elem;
 use postlude::sim::Timing;
+use postlude::target::Overlap;
 
 use super::super::place::Place;
 use super::super::sketch::Form;
@@ -33,7 +34,7 @@ impl Draw {
             fills: BTreeMap::new(),
             set: BTreeMap::new(),
             places: BTreeMap::new(),
-            way: way(&mut self.random),
+            way: way(&mut self.random, seed),
             drawn: Drawn::Kernel(self.sketch.clone()),
         };
         self.fill(&mut specimen);
@@ -163,7 +164,7 @@ pub(super) fn size(random: &mut Random, limit: usize) -> usize {
 }
 
 /// How a kernel is run.
-pub(super) fn way(random: &mut Random) -> Way {
+pub(super) fn way(random: &mut Random, seed: u64) -> Way {
     let timing = match random.below(10) {
         0 | 1 => Timing::Eager,
         2..=4 => Timing::Lazy,
@@ -176,5 +177,6 @@ pub(super) fn way(random: &mut Random) -> Way {
         _ => MathMode::Default,
     };
     let tile = random.one_in(2).then(|| random.below(1000));
-    Way { timing, grid_limit, math, tile }
+    let overlap = if seed % 2 == 1 { Overlap::InPrograms } else { Overlap::Never };
+    Way { timing, grid_limit, math, tile, overlap }
 }

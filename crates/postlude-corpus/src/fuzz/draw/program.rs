@@ -426,7 +426,7 @@ impl DrawProgram {
             places.insert(output.name.clone(), place);
         }
         places.retain(|_, place| !plain && !place.is_packed());
-        let way = way(&mut self.random);
+        let way = way(&mut self.random, seed);
         Specimen { seed, sizes, fills, set, places, way, drawn: Drawn::Program(self.program) }
     }
 }
