@@ -357,7 +357,7 @@ impl Compiled {
             copied: Arc::default(),
             lowered,
             defined,
-            on_cpu: on_cpu(&optimised),
+            on_cpu: copies::on_cpu(&optimised),
             optimised,
             options,
             prepared: Arc::default(),
@@ -376,7 +376,7 @@ impl Compiled {
         let shared = optimise::share_operand(&optimised).map(Arc::new);
         let (defined, optimised) = (Arc::new(graph.clone()), Arc::new(optimised));
         // The CPU engine multiplies for one product at a time.
-        let on_cpu = on_cpu(&optimised);
+        let on_cpu = copies::on_cpu(&optimised);
         Compiled { on_cpu, ..Compiled::new(defined, shared.unwrap_or(optimised), options.clone()) }
     }
 
@@ -409,26 +409,6 @@ impl Compiled {
             Some(Compiled::new(self.defined.clone(), Arc::new(graph), self.options.clone()))
         };
         self.cut.get_or_init(cut).as_ref()
-    }
-
-    /// The same kernel whose last launch computes an operand as it loads it, where a call of these sizes takes it.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    #[doc(hidden)]
-    pub fn in_mainloop(&self, problem: &Problem) -> Option<&Compiled> {
-        let made = || {
-            let (side, graph) = optimise::operands_in_mainloop(&self.optimised, target::widens)?;
-            let (defined, options) = (self.defined.clone(), self.options.clone());
-            Some((side, Compiled::new(defined, Arc::new(graph), options)))
-        };
-        let (side, compiled) = self.in_mainloop.get_or_init(made).as_ref()?;
-        let schedule = self.options.hooks.schedule.as_ref();
-        target::computes_in_mainloop(*side, problem, schedule).then_some(compiled)
-    }
-
-    /// Whether its last launch computes an operand as it loads it.
-    #[doc(hidden)]
-    pub fn computes_operand(&self) -> bool {
-        self.optimised.has_operand_in_mainloop()
     }
 
     /// What one launch gives, or several where one is refused; the first refusal where all are.
@@ -598,12 +578,4 @@ impl Compiled {
         let all = (&inputs[..], &outputs[..]);
         Ok(reference::check(&self.defined, problem, all, math, (extent, tell)))
     }
-}
-
-/// The graph that the CPU engine runs in the place of one: it scales elements, and reads operands from memory.
-fn on_cpu(optimised: &Arc<Graph>) -> Arc<Graph> {
-    let stored = || Arc::new((**optimised).clone().with_stored_operands());
-    let plain = optimise::without_scales(optimised).map(Arc::new);
-    let plain = plain.or_else(|| optimised.has_operand_in_mainloop().then(stored));
-    plain.unwrap_or_else(|| optimised.clone())
 }

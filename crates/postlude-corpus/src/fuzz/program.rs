@@ -219,9 +219,10 @@ impl Program {
             })
         };
         let transposed = statements().any(|(text, operands, _)| {
-            let sides = text.split_once(" @ ");
-            let sides = sides.map(|(left, right)| [left, right]).into_iter().flatten();
-            sides.zip(operands).any(|(side, operand)| side.contains(".T") && computed(operand))
+            let Some((left, right)) = text.split_once(" @ ") else { return false };
+            let sides = [(left, operands.first()), (right, operands.last())];
+            let computed = |operand: Option<&ValueId>| operand.is_some_and(computed);
+            sides.iter().any(|(side, operand)| side.contains(".T") && computed(*operand))
         });
         let reduces = |text: &str| {
             ["softmax(", "mean(", "max(", "sum("].iter().any(|fold| text.contains(fold))

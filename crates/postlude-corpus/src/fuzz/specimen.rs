@@ -44,13 +44,13 @@ pub enum Drawn {
 impl Drawn {
     /// The kernel as people write it, a statement a line.
     pub fn text(&self) -> String {
-        let statements = |lines: Vec<String>| -> String {
-            lines.into_iter().map(|line| format!("    {line}\n")).collect()
-        };
         let (signature, lines) = (self.signature(), self.lines());
         let definitions: String = needed(&lines).into_iter().map(|one| one + "\n").collect();
         match signature {
-            Some(signature) => format!("{definitions}{signature} {{\n{}}}", statements(lines)),
+            Some(signature) => {
+                let statements = lines.join("\n    ");
+                format!("{definitions}{signature} {{\n    {statements}\n}}")
+            }
             None => definitions + &lines.join("\n"),
         }
     }

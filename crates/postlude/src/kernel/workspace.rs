@@ -102,3 +102,58 @@ impl Compiled {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Workspace;
+    use crate::problem::Sizes;
+    use crate::target::Chip;
+    use crate::{Kernel, Options};
+
+    fn workspace(text: &str) -> Workspace {
+        let compiled = Kernel::parse(text).expect("it types").compile(&Options::default());
+        let sizes = ["M", "N", "K", "F"].map(|dim| (dim.to_owned(), 256));
+        let problem = compiled.problem(&Sizes::from(sizes)).expect("all sizes are there");
+        compiled.workspace(&problem, Chip::STANDARD).expect("it is bound")
+    }
+
+    /// Bytes of a matrix of bf16.
+    const MATRIX: u64 = 256 * 256 * 2;
+
+    #[test]
+    fn gate_and_up_of_two_weights_are_one_launch() {
+        let found = workspace(
+            "kernel k(X: bf16[M, K], G: bf16[F, K], U: bf16[F, K], V: bf16[N, F]) -> D: bf16[M, N] {
+                 D = bf16(silu(X @ G.T) * (X @ U.T)) @ V.T
+             }",
+        );
+        let [launch] = &found.launches[..] else { panic!("{found:?}") };
+        assert_eq!((launch.products, launch.values.len()), (2, 1));
+        assert_eq!((found.bytes, found.bytes_without_reuse), (MATRIX, MATRIX));
+    }
+
+    #[test]
+    fn a_chain_keeps_two_values_at_a_time() {
+        let found = workspace(
+            "kernel k(X: bf16[M, K], A: bf16[K, F], B: bf16[F, N], C: bf16[N, K], E: bf16[K, F]) -> D: bf16[M, F] {
+                 a = bf16(X @ A)
+                 b = bf16(a @ B)
+                 c = bf16(b @ C)
+                 D = c @ E
+             }",
+        );
+        assert_eq!(found.launches.len(), 3);
+        assert_eq!((found.bytes, found.bytes_without_reuse), (2 * MATRIX, 3 * MATRIX));
+    }
+
+    #[test]
+    fn a_reduction_of_one_product_keeps_the_launches_apart() {
+        let found = workspace(
+            "kernel k(X: bf16[M, K], G: bf16[N, K], U: bf16[N, K]) -> D: bf16[M, N] {
+                 D = (X @ U.T) * max(X @ G.T, N)
+             }",
+        );
+        assert_eq!(found.launches.len(), 1);
+        assert_eq!(found.launches[0].products, 1);
+    }
+}

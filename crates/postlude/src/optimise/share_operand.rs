@@ -69,7 +69,9 @@ pub(crate) fn separate_products(kernel: &Graph) -> Option<Graph> {
             let dims = graph.space().dims(graph.ty(value).axes);
             found.push((Output { name, dtype, dims, value, stack: None }, None));
         }
-        found.iter().for_each(|(output, _)| graph.push_output(output.clone()));
+        for (output, _) in &found {
+            graph.push_output(output.clone());
+        }
         let graph = Arc::new(drop_unused(&graph).with_read_inputs());
         // The last of them, where others read it.
         stored.push(InputId((inputs.len() + found.len()).saturating_sub(1) as u32));

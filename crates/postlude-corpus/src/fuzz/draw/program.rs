@@ -30,6 +30,8 @@ const UNARY: [&str; 10] = [
 ];
 /// The same where numbers stay whole.
 const WHOLE_UNARY: [&str; 4] = ["relu(#)", "-#", "abs(#)", "clamp(#, -8.0, 8.0)"];
+/// What depends on an element's place in the product.
+const MASKS: [&str; 3] = ["where(col <= row, #, 0.0)", "where(row == col, 1.0, #)", "# + f32(col)"];
 /// What follows from a reduction along the dim `@`.
 const NORMS: [&str; 6] = [
     "# * rsqrt(mean(square(#), @) + 1.0)",
@@ -50,6 +52,18 @@ const REDUCTIONS: [&str; 7] = [
     "mean(square(#), @)",
 ];
 const WHOLE_REDUCTIONS: [&str; 4] = ["sum(#, @)", "max(#, @)", "min(#, @)", "absmax(#, @)"];
+
+/// What is done to an operand, which is rounded behind it; `@` is the dim that its product sums over.
+const OPERANDS: [&str; 5] = [
+    "relu(#)",
+    "# * rsqrt(mean(square(#), @) + 1.0)",
+    "# * 0.5 + 0.25",
+    "tanh(#)",
+    "# - max(#, @)",
+];
+const WHOLE_OPERANDS: [&str; 3] = ["relu(#)", "-#", "# - max(#, @)"];
+
+const FILLS: [Fill; 5] = [Fill::Normal, Fill::Normal, Fill::Normal, Fill::Uniform, Fill::Integers];
 
 /// The specimen of a seed that is a program.
 pub(in super::super) fn draw_program(seed: u64, extent: Extent) -> Specimen {
@@ -151,9 +165,9 @@ impl DrawProgram {
             sides = [(right, first == inner), (left, !turned)];
             matrix = [columns, rows];
         }
-        let texts = sides.map(|(value, turned)| self.operand_text(value, turned));
-        let mut about: f64 = 8.0;
-        sides.iter().for_each(|(value, _)| about *= self.value(*value).about.max(0.1));
+        let texts = sides.map(|(value, turned)| self.operand_text(value, turned, inner));
+        let [left_about, right_about] = sides.map(|(value, _)| self.value(value).about.max(0.1));
+        let mut about = 8.0 * left_about * right_about;
         let is_batched = sides.iter().any(|(value, _)| self.value(*value).dims.contains(&"L"));
         let dims: Vec<&'static str> = is_batched.then_some("L").into_iter().chain(matrix).collect();
         let mut text = texts.join(" @ ");
@@ -166,7 +180,9 @@ impl DrawProgram {
             about *= scale;
         }
         self.spaces.push(dims.clone());
-        let value = self.assign(&text, &sides.map(|(value, _)| value), dims);
+        let read = sides.iter().zip(&texts);
+        let read = read.flat_map(|((value, _), text)| vec![*value; text.matches("{}").count()]);
+        let value = self.assign(&text, &read.collect::<Vec<_>>(), dims);
         self.program.values[value].last = Some(self.spaces.len() - 1);
         self.program.values[value].about = about;
         value
@@ -242,16 +258,20 @@ impl DrawProgram {
         self.input(self.program.operand, dims)
     }
 
-    /// An operand in the dtype of all of them.
-    fn operand_text(&mut self, value: ValueId, turned: bool) -> String {
+    /// An operand in the dtype of all of them, with math on it in some products.
+    fn operand_text(&mut self, value: ValueId, turned: bool, inner: &str) -> String {
         let operand = self.program.operand;
         let is_input = matches!(self.value(value).origin, Origin::Input(_));
-        let text = match (is_input, self.value(value).rounded == Some(operand)) {
-            (false, false) => format!("{operand}({{}})"),
-            (true, _) if operand.elem() == postlude::dtype::Elem::F32 && self.random.one_in(12) => {
-                "relu({})".to_owned()
-            }
-            (true, _) | (false, true) => "{}".to_owned(),
+        let is_rounded = is_input || self.value(value).rounded == Some(operand);
+        let is_float = operand.elem() == postlude::dtype::Elem::F32;
+        let text = if is_float && self.random.one_in(10) {
+            let forms: &[&str] = if self.whole { &WHOLE_OPERANDS } else { &OPERANDS };
+            let form = *self.random.pick(forms);
+            format!("{operand}({})", form.replace('#', "{}").replace('@', inner))
+        } else if is_rounded {
+            "{}".to_owned()
+        } else {
+            format!("{operand}({{}})")
         };
         if turned { format!("{text}.T") } else { text }
     }
@@ -261,6 +281,10 @@ impl DrawProgram {
         let dims = self.value(value).dims.clone();
         let pick = |random: &mut Random, all: &[&'static str]| *random.pick(all);
         match self.random.below(10) {
+            0 if self.random.one_in(3) && self.is_whole_tile(value) => {
+                let form = pick(&mut self.random, &MASKS);
+                Some(self.apply(form, value, dims))
+            }
             0..=2 => {
                 let all: &[&str] = if self.whole { &WHOLE_UNARY } else { &UNARY };
                 let form = pick(&mut self.random, all);
@@ -286,6 +310,12 @@ impl DrawProgram {
                 Some(self.assign(&format!("{{}} {operator} {{}}"), &[value, number], dims))
             }
         }
+    }
+
+    /// Whether a value has an element for each of its product's.
+    fn is_whole_tile(&self, value: ValueId) -> bool {
+        let Value { last, dims, .. } = self.value(value);
+        last.is_some_and(|last| self.spaces[last] == *dims)
     }
 
     /// The dim that a reduction goes along, more often columns.
@@ -364,7 +394,9 @@ impl DrawProgram {
                 chosen.push(id);
             }
         }
-        chosen.iter().for_each(|value| self.store(*value));
+        for value in &chosen {
+            self.store(*value);
+        }
         for other in others.iter().rev() {
             if self.program.live_products().len() < 2 && !chosen.contains(other) {
                 self.store(*other);
@@ -403,10 +435,7 @@ impl DrawProgram {
         let plain = self.random.one_in(3);
         let Program { values, outputs, .. } = &self.program;
         for value in values {
-            let kinds: &[Fill] = match self.whole {
-                true => &[Fill::Integers],
-                false => &[Fill::Normal, Fill::Normal, Fill::Normal, Fill::Uniform, Fill::Integers],
-            };
+            let kinds: &[Fill] = if self.whole { &[Fill::Integers] } else { &FILLS };
             match value.origin {
                 Origin::Input(_) => {
                     fills.insert(value.name.clone(), *self.random.pick(kinds));
