@@ -11,7 +11,7 @@ use super::super::specimen::{Drawn, Specimen};
 use super::Extent;
 use super::data::{size, way};
 use crate::fill::Fill;
-use crate::random::Random;
+use crate::random::{Random, fingerprint};
 
 /// Dims of matrices.
 const DIMS: [&str; 5] = ["M", "N", "K", "E", "F"];
@@ -73,7 +73,8 @@ pub(in super::super) fn draw_program(seed: u64, extent: Extent) -> Specimen {
     let whole = random.chance(35);
     let operand = operand(&mut random);
     let program = Program { operand, values: Vec::new(), outputs: Vec::new() };
-    let mut draw = DrawProgram { random, program, batched, whole, spaces: Vec::new() };
+    let mut draw =
+        DrawProgram { random, program, batched, whole, spaces: Vec::new(), products: Vec::new() };
     draw.body();
     draw.finish(seed, extent)
 }
@@ -97,6 +98,8 @@ struct DrawProgram {
     whole: bool,
     /// The dims of each product.
     spaces: Vec<Vec<&'static str>>,
+    /// What each product multiplies: one that is written twice is one.
+    products: Vec<u64>,
 }
 
 impl DrawProgram {
@@ -179,13 +182,30 @@ impl DrawProgram {
             text = format!("{text} * {scale}");
             about *= scale;
         }
-        self.spaces.push(dims.clone());
         let read = sides.iter().zip(&texts);
         let read = read.flat_map(|((value, _), text)| vec![*value; text.matches("{}").count()]);
-        let value = self.assign(&text, &read.collect::<Vec<_>>(), dims);
-        self.program.values[value].last = Some(self.spaces.len() - 1);
+        let read: Vec<ValueId> = read.collect();
+        let meaning = self.meaning(&texts.join(" @ "), &read);
+        let known = self.products.iter().position(|known| *known == meaning);
+        let number = known.unwrap_or_else(|| {
+            self.products.push(meaning);
+            self.spaces.push(dims.clone());
+            self.spaces.len() - 1
+        });
+        let value = self.assign(&text, &read, dims);
+        self.program.values[value].last = Some(number);
         self.program.values[value].about = about;
         value
+    }
+
+    /// A number for an expression, the same for equal ones.
+    fn meaning(&self, text: &str, operands: &[ValueId]) -> u64 {
+        let own = operands.iter().map(|operand| match &self.value(*operand).origin {
+            Origin::Statement { text, operands } => self.meaning(text, operands),
+            Origin::Input(_) | Origin::Host => fingerprint(self.value(*operand).name.as_bytes()),
+        });
+        let own: Vec<String> = own.map(|number| number.to_string()).collect();
+        fingerprint(format!("{text} {}", own.join(" ")).as_bytes())
     }
 
     /// Matrices that may be operands.
