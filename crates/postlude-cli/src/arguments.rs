@@ -166,6 +166,9 @@ pub(crate) struct RunArguments {
     /// The most CTAs launched on the GPU or in the simulator [default: as many as fit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) grid_limit: Option<u32>,
+    /// Let launches of one kernel overlap on the GPU: programmatic dependent launch
+    #[arg(long)]
+    pub(crate) pdl: bool,
     /// When launches before a product copy its operands
     #[arg(long, hide = true, value_name = "RULE")]
     pub(crate) copies: Option<CopyChoice>,
@@ -290,6 +293,9 @@ pub(crate) struct CorpusArguments {
     /// The most CTAs launched on the GPU or in the simulator [default: as many as fit]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) grid_limit: Option<u32>,
+    /// Let launches of one kernel overlap on the GPU: programmatic dependent launch
+    #[arg(long)]
+    pub(crate) pdl: bool,
     /// When the simulator completes copies and products: eager, lazy or random:SEED [default: eager]
     #[arg(long, value_name = "TIMING")]
     pub(crate) timing: Option<Timing>,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use postlude::Backend;
 use postlude::cuda;
 use postlude::runtime::Device;
+use postlude::target::Overlap;
 use postlude_corpus::{Case, Outcome as CaseOutcome, RunOptions, read_folder};
 use serde::Serialize;
 
@@ -52,6 +53,7 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
     check_flags(arguments, backend)?;
     let options = RunOptions {
         grid_limit: arguments.grid_limit,
+        overlap: Overlap::of_programs(arguments.pdl),
         timing: arguments.timing.unwrap_or_default(),
         multiply_adds: Some(MOST_MULTIPLY_ADDS),
         copies: arguments.copies.map_or_else(Default::default, Into::into),
@@ -129,6 +131,10 @@ fn check_flags(arguments: &CorpusArguments, backend: Backend) -> Result<(), Mist
     }
     if arguments.grid_limit.is_some() && !backend.runs_ptx() {
         return Err(Mistake::new("`--grid-limit` is for a GPU")
+            .fix("run it with `--backend cuda` or `--backend sim`"));
+    }
+    if arguments.pdl && !backend.runs_ptx() {
+        return Err(Mistake::new("`--pdl` is for a GPU")
             .fix("run it with `--backend cuda` or `--backend sim`"));
     }
     if arguments.timing.is_some() && backend != Backend::Sim {

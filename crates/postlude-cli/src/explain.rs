@@ -1,12 +1,14 @@
 //! `postlude explain`: what becomes of a kernel, stage by stage, as text that parses back.
 
-use postlude::{Compiled, MathMode, Options, Problem, optimise};
+use postlude::target::Chip;
+use postlude::{Compiled, LaunchStores, MathMode, Options, Problem, Workspace, optimise};
 use serde::Serialize;
 
 use crate::arguments::{ExplainArguments, ScheduleTarget, StageChoice};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::gpu_schedule::GpuProblem;
+use crate::memory::amount;
 use crate::print;
 use crate::tune::warn_of_damage;
 use crate::tuned::tuned;
@@ -115,34 +117,74 @@ fn launches(
     arguments: &ExplainArguments,
 ) -> Result<(Compiled, Option<String>), Failure> {
     let problem = GpuProblem::new(loaded, compiled, options, &arguments.compile)?;
-    if problem.compiled.computes_operand() {
-        let compiled = problem.compiled.clone();
-        let text = "# load warps compute an operand as they load it";
-        let text = format!("{text}\n{}", compiled.optimised());
-        return Ok((compiled, Some(text)));
-    }
-    let shown = |why: &str, compiled: Compiled| {
-        let text = format!("# {why}\n{}{}", problem.between(&compiled)?, compiled.optimised());
-        Ok((compiled, Some(text)))
-    };
     if let Some(chunked) = problem.chunked()? {
-        return shown("several launches, some of them repeated for parts of a dim", chunked);
+        let why = "# several launches, some of them repeated for parts of a dim";
+        return in_chunks(&problem, why, chunked);
     }
-    if let Some(copied) = problem.copied() {
+    let (compiled, why) = if problem.compiled.computes_operand() {
+        let why = "# load warps compute an operand as they load it".to_owned();
+        (problem.compiled.clone(), Some(why))
+    } else if let Some(copied) = problem.copied() {
         let why =
-            "several launches: the first ones store operands as the product reads them fastest";
-        return shown(why, copied);
+            "# several launches: the first ones store operands as the product reads them fastest";
+        (copied, Some(why.to_owned()))
+    } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
+        let why = format!("# several launches, for one is refused: {refusal}");
+        if let Some(chunked) = GpuProblem::new(loaded, cut, options, &arguments.compile)?.chunked()? {
+            return in_chunks(&problem, &why, chunked);
+        }
+        (cut.clone(), Some(why))
+    } else {
+        let graph = compiled.optimised();
+        let several = graph.declared_inputs().len() < graph.inputs().len();
+        let products = graph.products().len();
+        let why = match (several, products > 1) {
+            (false, false) => None,
+            (false, true) => Some(format!("# one launch of {products} products that share A")),
+            (true, _) => {
+                Some("# several launches; the last one reads what the others compute".to_owned())
+            }
+        };
+        (compiled.clone(), why)
+    };
+    let Some(why) = why else { return Ok((compiled, None)) };
+    let workspace = compiled.workspace(&problem.problem, Chip::STANDARD);
+    let workspace = workspace.map_err(|error| loaded.failure(error))?;
+    let text = format!("{why}\n{}{}", stores(&workspace), compiled.optimised());
+    Ok((compiled, Some(text)))
+}
+
+/// A kernel whose launches are repeated for chunks of a dim.
+fn in_chunks(
+    problem: &GpuProblem<'_>,
+    why: &str,
+    chunked: Compiled,
+) -> Result<(Compiled, Option<String>), Failure> {
+    let text = format!("{why}\n{}{}", problem.between(&chunked)?, chunked.optimised());
+    Ok((chunked, Some(text)))
+}
+
+/// What launches store for later ones, a line each, and the memory of a call.
+fn stores(workspace: &Workspace) -> String {
+    let Workspace { launches, bytes: all, bytes_without_reuse: apart } = workspace;
+    if launches.is_empty() {
+        return String::new();
     }
-    if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
-        let why = format!("several launches, for one is refused: {refusal}");
-        let chunked = GpuProblem::new(loaded, cut, options, &arguments.compile)?.chunked()?;
-        return shown(&why, chunked.unwrap_or_else(|| cut.clone()));
+    let mut text = String::new();
+    for (number, LaunchStores { name, products, values }) in launches.iter().enumerate() {
+        let values =
+            values.iter().map(|(name, bytes)| format!("{name}, {}", amount(u128::from(*bytes))));
+        let values = values.collect::<Vec<_>>().join("; ");
+        let values = if values.is_empty() { "outputs alone".to_owned() } else { values };
+        let shared = if *products > 1 {
+            format!(" of {products} products that share A")
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("# launch {}, {name}{shared}, stores {values}\n", number + 1));
     }
-    let graph = compiled.optimised();
-    if graph.declared_inputs().len() == graph.inputs().len() {
-        return Ok((compiled.clone(), None));
-    }
-    shown("several launches; the last one reads what the others compute", compiled.clone())
+    let (all, apart) = (amount(u128::from(*all)), amount(u128::from(*apart)));
+    text + &format!("# workspace {all}, {apart} without reuse\n")
 }
 
 /// What only a GPU has.

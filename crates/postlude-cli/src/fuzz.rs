@@ -7,7 +7,7 @@ use std::{env, fs, panic, process};
 
 use postlude::Backend;
 use postlude_corpus::fuzz::{
-    self, Campaign, End, Engine, Extent, Found, Kind, News, Summary, Until,
+    self, Campaign, End, Engine, Extent, Found, Kind, News, Sort, Summary, Until,
 };
 use serde::Serialize;
 
@@ -71,6 +71,8 @@ struct Line {
     /// The same made smaller.
     small: String,
     small_found: String,
+    /// What draws and runs the first one.
+    again: String,
     /// What runs the smaller one, on packed data.
     command: String,
 }
@@ -127,6 +129,7 @@ fn run(arguments: &FuzzArguments, backend: Backend, graphs: u32, stop: &AtomicBo
     let campaign = Campaign {
         engine: Engine { backend, cache: Some(cache.clone()), until },
         extent: if large { Extent::Large } else { Extent::Small },
+        sort: if arguments.programs { Sort::Programs } else { Sort::Any },
         seed: arguments.seed,
         first: arguments.first,
         graphs,
@@ -161,17 +164,20 @@ fn run(arguments: &FuzzArguments, backend: Backend, graphs: u32, stop: &AtomicBo
         Until::Compared => backend.name(),
         Until::Emitted => "emit",
     };
-    Report { backend: name, ..Report::of(&summary, backend, arguments.seed) }
+    let sort = if arguments.programs { " --programs" } else { "" };
+    let again = format!("postlude fuzz --backend {name}{sort}");
+    Report { backend: name, ..Report::of(&summary, backend, arguments.seed, &again) }
 }
 
 impl Report {
-    fn of(summary: &Summary, backend: Backend, seed: u32) -> Report {
+    fn of(summary: &Summary, backend: Backend, seed: u32, again: &str) -> Report {
         let line = |found: &Found| Line {
             seed: found.drawn.0.seed,
             drawn: found.drawn.0.to_string(),
             found: found.drawn.1.to_string(),
             small: found.small.0.to_string(),
             small_found: found.small.1.to_string(),
+            again: format!("{again} --only {}", found.drawn.0.seed),
             command: found.small.0.command(backend),
         };
         let tally = summary.tally;
@@ -301,14 +307,12 @@ fn table(reports: &[Report]) -> String {
 
 impl Line {
     fn text(&self, backend: &str) -> String {
-        let Line { seed, drawn, found, small, small_found, command } = self;
+        let Line { seed, drawn, found, small, small_found, again, command } = self;
         let mut text = format!("FAILED seed {seed} on {backend}: {found}\n{drawn}\n");
         if small != drawn {
             text.push_str(&format!("smaller: {small_found}\n{small}\n"));
         }
-        text.push_str(&format!(
-            "again: postlude fuzz --backend {backend} --only {seed}\npacked: {command}\n\n"
-        ));
+        text.push_str(&format!("again: {again}\npacked: {command}\n\n"));
         text
     }
 }

@@ -6,6 +6,7 @@ use postlude::graph::ResultOf;
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimOptions};
 use postlude::syntax::Place;
+use postlude::target::Overlap;
 use postlude::{Arguments, Backend, Compiled, Diagnostic, Error, Problem, Tensor};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
@@ -25,6 +26,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let fixed = backend(arguments)?;
     let mut options = loaded.options(&arguments.compile)?;
     options.hooks.grid_limit = arguments.grid_limit;
+    options.hooks.overlap = Overlap::of_programs(arguments.pdl);
     options.hooks.copies = arguments.copies.map_or_else(Default::default, Into::into);
     options.hooks.guard = arguments.check.is_some();
     options.hooks.timing = arguments.watch.timing.unwrap_or_default();
@@ -142,7 +144,7 @@ fn backend(arguments: &RunArguments) -> Result<Option<Backend>, Mistake> {
     let gpu = match (&arguments.compile.schedule, arguments.grid_limit) {
         (Some(_), _) => Some("--schedule"),
         (None, Some(_)) => Some("--grid-limit"),
-        (None, None) => None,
+        (None, None) => arguments.pdl.then_some("--pdl"),
     };
     let simulator = arguments.watch.flag();
     match (arguments.backend, gpu, simulator) {

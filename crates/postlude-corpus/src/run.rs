@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use postlude::reference::Evaluated;
 use postlude::sim::Timing;
-use postlude::target::CopyRule;
+use postlude::target::{CopyRule, Overlap};
 use postlude::tuning::Records;
 use postlude::{
     Arguments, Backend, Bindings, Bound, Compiled, DType, Error, Hooks, Kernel, MathMode, Options,
@@ -29,6 +29,8 @@ pub struct RunOptions {
     pub layout: Option<Layout>,
     /// The most CTAs launched on a GPU; as many as fit when `None`.
     pub grid_limit: Option<u32>,
+    /// Which launches may begin before the one before them has ended.
+    pub overlap: Overlap,
     /// When copies and matrix products complete in the simulator.
     pub timing: Timing,
     /// The most multiply-adds that the simulator is asked for; whatever it takes when `None`.
@@ -127,6 +129,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
             timing: options.timing,
             schedule: None,
             copies: options.copies,
+            overlap: options.overlap,
         },
         ..Options::default()
     };

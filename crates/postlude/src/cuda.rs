@@ -27,7 +27,7 @@ use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
-use crate::target::{self, Chip, CopyRule, Planned, Planning, Schedule, TargetRefusal};
+use crate::target::{self, Chip, CopyRule, Overlap, Planned, Planning, Schedule, TargetRefusal};
 use crate::tuning::{LaunchKey, Machine, Records};
 
 #[doc(inline)]
@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) copies: CopyRule,
     /// The most bytes of values between launches that chunks keep to; the default when `None`.
     pub(crate) workspace: Option<u64>,
+    /// Which launches may begin before the one before them has ended.
+    pub(crate) overlap: Overlap,
     /// Where compiled kernels are kept; where the user keeps them when `None`.
     pub(crate) cache: Option<PathBuf>,
     /// Measured schedules that are taken instead of the planner's.
@@ -91,7 +93,8 @@ impl GpuKernel {
         settings: Settings,
     ) -> GpuKernel {
         let (defined, optimised, lowered) = (defined.clone(), optimised.clone(), lowered.clone());
-        let own = Settings { schedule: None, ..settings.clone() };
+        let overlap = settings.overlap.of_earlier();
+        let own = Settings { schedule: None, overlap, ..settings.clone() };
         let earlier =
             optimised.earlier().into_iter().map(|it| GpuKernel::of(it.graph, own.clone()));
         let (programs, earlier, cut) = (Programs::default(), earlier.collect(), OnceLock::new());
@@ -155,6 +158,11 @@ impl GpuKernel {
     fn of(graph: &Arc<Graph>, settings: Settings) -> Arc<GpuKernel> {
         let lowered = Arc::new(Lowered::new(graph));
         Arc::new(GpuKernel::new(graph, graph, &lowered, settings))
+    }
+
+    /// Whether its own launch may begin before the one before it has ended.
+    fn overlaps(&self) -> bool {
+        self.settings.overlap.of_launch(!self.earlier.is_empty())
     }
 
     /// The same kernel in several launches, if it is cut for one that was refused; a given schedule is one launch's.

@@ -7,6 +7,8 @@ mod gpu;
 mod simulated;
 #[cfg(feature = "cuda")]
 mod tune;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod workspace;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -34,6 +36,8 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 use crate::tuning::Records;
 
 pub use call::{Call, Outputs, Prepared};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use workspace::{LaunchStores, Workspace};
 
 /// How many problems a kernel remembers how to run on the CPU.
 const REMEMBERED: usize = 4;
@@ -114,7 +118,8 @@ pub struct Options {
 impl Options {
     /// Those of the graphs that compute inputs of a kernel: a schedule or a selection of outputs is the kernel's own.
     fn of_earlier(&self) -> Options {
-        let hooks = Hooks { schedule: None, ..self.hooks.clone() };
+        let overlap = self.hooks.overlap.of_earlier();
+        let hooks = Hooks { schedule: None, overlap, ..self.hooks.clone() };
         Options { keep: None, hooks, ..self.clone() }
     }
 }
@@ -131,6 +136,8 @@ pub struct Hooks {
     pub guard: bool,
     /// When operands are copied by launches before their product.
     pub copies: target::CopyRule,
+    /// Which launches may begin before the one before them has ended.
+    pub overlap: target::Overlap,
     /// When copies and matrix products complete in the simulator.
     #[cfg(feature = "sim")]
     pub timing: postlude_sim::Timing,
@@ -346,9 +353,6 @@ impl Compiled {
         lowered: Arc<Lowered>,
         options: Options,
     ) -> Compiled {
-        let stored = || Arc::new((*optimised).clone().with_stored_operands());
-        let on_cpu = optimise::without_scales(&optimised).map(Arc::new);
-        let on_cpu = on_cpu.or_else(|| optimised.has_operand_in_mainloop().then(stored));
         let earlier: Arc<[Compiled]> = optimised
             .earlier()
             .iter()
@@ -363,6 +367,7 @@ impl Compiled {
             guard: options.hooks.guard,
             copies: options.hooks.copies,
             workspace: options.workspace,
+            overlap: options.hooks.overlap,
             cache: options.cache.clone(),
             records: options.records.clone(),
         };
@@ -381,7 +386,7 @@ impl Compiled {
             chunked: Arc::default(),
             lowered,
             defined,
-            on_cpu: on_cpu.unwrap_or_else(|| optimised.clone()),
+            on_cpu: copies::on_cpu(&optimised),
             optimised,
             options,
             prepared: Arc::default(),
@@ -397,7 +402,11 @@ impl Compiled {
         let in_mainloop = optimise::operands_in_mainloop(&optimised, target::widens)
             .filter(|_| options.one_launch);
         let optimised = in_mainloop.map_or(optimised, |(_, graph)| graph);
-        Compiled::new(Arc::new(graph.clone()), Arc::new(optimised), options.clone())
+        let shared = optimise::share_operand(&optimised).map(Arc::new);
+        let (defined, optimised) = (Arc::new(graph.clone()), Arc::new(optimised));
+        // The CPU engine multiplies for one product at a time.
+        let on_cpu = copies::on_cpu(&optimised);
+        Compiled { on_cpu, ..Compiled::new(defined, shared.unwrap_or(optimised), options.clone()) }
     }
 
     /// The same kernel on another backend; code for a GPU is shared.
@@ -429,26 +438,6 @@ impl Compiled {
             Some(Compiled::lowered(self.defined.clone(), graph, lowered, self.options.clone()))
         };
         self.cut.get_or_init(cut).as_ref()
-    }
-
-    /// The same kernel whose last launch computes an operand as it loads it, where a call of these sizes takes it.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    #[doc(hidden)]
-    pub fn in_mainloop(&self, problem: &Problem) -> Option<&Compiled> {
-        let made = || {
-            let (side, graph) = optimise::operands_in_mainloop(&self.optimised, target::widens)?;
-            let (defined, options) = (self.defined.clone(), self.options.clone());
-            Some((side, Compiled::new(defined, Arc::new(graph), options)))
-        };
-        let (side, compiled) = self.in_mainloop.get_or_init(made).as_ref()?;
-        let schedule = self.options.hooks.schedule.as_ref();
-        target::computes_in_mainloop(*side, problem, schedule).then_some(compiled)
-    }
-
-    /// Whether its last launch computes an operand as it loads it.
-    #[doc(hidden)]
-    pub fn computes_operand(&self) -> bool {
-        self.optimised.has_operand_in_mainloop()
     }
 
     /// What one launch gives, or several where one is refused; the first refusal where all are.

@@ -106,6 +106,8 @@ pub mod functions;
 pub mod graph;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) mod image;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod intermediates;
 mod kernel;
 #[doc(hidden)]
 pub mod lower;
@@ -145,6 +147,9 @@ pub use graph::MathMode;
 #[doc(hidden)]
 pub use kernel::Hooks;
 pub use kernel::{Backend, Call, Compiled, Kernel, Options, Outputs, Prepared};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+#[doc(hidden)]
+pub use kernel::{LaunchStores, Workspace};
 pub use problem::{Argument, Arguments, Problem, Sizes};
 pub use reference::{Comparison, Coverage, Difference, Extent};
 pub use tensor::{Element, Tensor, TensorError, TensorView, TensorViewMut};

@@ -17,6 +17,7 @@ mod relax;
 mod rewrite_reductions;
 mod rules;
 mod scale_elements;
+mod share_operand;
 mod simplify;
 mod split_operators;
 
@@ -25,6 +26,7 @@ use crate::graph::{Graph, MathMode, Stage};
 pub(crate) use copy_operands::copy_operands;
 pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
+pub(crate) use share_operand::{separate_products, share_operand};
 
 /// What every pass may know beside the graph.
 #[derive(Clone, Copy, Debug)]

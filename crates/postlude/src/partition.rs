@@ -16,7 +16,7 @@ use crate::graph::{
     Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
 };
 use crate::lower::Lowered;
-use crate::optimise::without_scales;
+use crate::optimise::{separate_products, without_scales};
 
 /// Another way to run a kernel whose launch was refused, with how its last launch is lowered: more launches, then smaller
 /// ones, then threads that compute elements by themselves. `None` behind the last.
@@ -27,7 +27,10 @@ pub(crate) fn after_refusal(
     if refused.is_by_elements() {
         return None;
     }
-    let cut = partition(graph).or_else(|| without_scales(graph)).or_else(|| finely(graph));
+    let cut = separate_products(graph)
+        .or_else(|| partition(graph))
+        .or_else(|| without_scales(graph))
+        .or_else(|| finely(graph));
     if let Some(cut) = cut {
         let cut = Arc::new(cut);
         let lowered = Arc::new(Lowered::new(&cut));
@@ -46,10 +49,6 @@ pub(crate) use chunks::{Chunks, WORKSPACE, bytes_between, in_chunks};
 
 /// The same kernel in several launches; `None` where it is one by its structure.
 fn partition(graph: &Graph) -> Option<Graph> {
-    // Parts of named sizes are not cut yet: the mean of a part without columns comes out as 0 in a later launch.
-    if !graph.space().splits.is_empty() {
-        return None;
-    }
     let graph = &rounds::in_rounds(graph);
     let levels = Levels::of(graph);
     (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())

@@ -30,7 +30,7 @@ mod workspace;
 
 pub use compile::{CompileLog, Usage};
 pub use device::Device;
-pub(crate) use driver::zero;
+pub(crate) use driver::{Order, zero};
 pub use driver::{DeviceBuffer, Event, Stream};
 pub use error::RuntimeError;
 pub use function::{Function, Origin};

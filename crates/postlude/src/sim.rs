@@ -60,6 +60,8 @@ pub(crate) struct Source<'a> {
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run, and what lies between their elements watched.
     pub(crate) guard: bool,
+    /// Whether its code is that of a launch which overlaps with its neighbours.
+    pub(crate) overlaps: bool,
 }
 
 impl Source<'_> {
@@ -120,7 +122,7 @@ impl SimCall {
         let outputs = outputs.as_slice();
         let laid = Laid::new(arguments, outputs, source.guard);
         let planned = source.plan(problem, &laid.placements)?;
-        let entry = planned.emit(source.math);
+        let entry = planned.emit_overlapping(source.math, source.overlaps);
         let facts = planned.launch(&laid.scalars);
         let inputs = graph.inputs().iter().map(|input| input.name.clone());
         let results = graph.outputs().iter().map(|output| output.name.clone());

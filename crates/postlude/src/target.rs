@@ -11,6 +11,7 @@
 
 mod copy_rule;
 mod knob;
+mod overlap;
 mod seam;
 mod sm90;
 mod tile;
@@ -31,6 +32,7 @@ use crate::plan::ScheduleTextError;
 use crate::problem::Problem;
 
 pub use copy_rule::CopyRule;
+pub use overlap::Overlap;
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};
 use sm90::{Sm90, Sm90Refusal, Sm90Schedule};
@@ -371,8 +373,13 @@ impl Planned {
 
     /// Its code.
     pub fn emit(&self, math: MathMode) -> Entry {
+        self.emit_overlapping(math, false)
+    }
+
+    /// Its code where it may overlap with the launches before and behind it: see [`Overlap`].
+    pub fn emit_overlapping(&self, math: MathMode, overlaps: bool) -> Entry {
         match &self.0 {
-            PlannedKind::Sm90(planned) => Sm90::emit(planned, math),
+            PlannedKind::Sm90(planned) => Sm90::emit(planned, math, overlaps),
         }
     }
 

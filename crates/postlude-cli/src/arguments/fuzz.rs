@@ -22,6 +22,9 @@ pub(crate) struct FuzzArguments {
     /// The number of the first kernel of that seed, to go on where a run was interrupted
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..MOST))]
     pub(crate) first: u32,
+    /// Draw kernels of two to four products alone, whose operands may be values of others
+    #[arg(long)]
+    pub(crate) programs: bool,
     /// The nightly run: 500,000 kernels on the processor, then 20,000 in the simulator, and one table
     #[arg(long, conflicts_with_all = ["backend", "graphs", "only", "timing", "first"])]
     pub(crate) nightly: bool,

@@ -59,6 +59,7 @@ impl TuneArguments {
             math: self.math,
             schedule: None,
             no_tuned: false,
+            workspace: None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use postlude::sim::Timing;
 
-use super::draw::Extent;
+use super::draw::{Extent, Sort};
 use super::judge::{Engine, Kind, Verdict, Wrong};
 use super::specimen::Specimen;
 use super::tally::Tally;
@@ -20,6 +20,8 @@ pub struct Campaign {
     pub engine: Engine,
     /// How large problems may be.
     pub extent: Extent,
+    /// Which kernels are drawn.
+    pub sort: Sort,
     /// The seed of all of them.
     pub seed: u32,
     /// The number of the first kernel of that seed.

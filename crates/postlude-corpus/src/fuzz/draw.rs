@@ -19,6 +19,7 @@ mod online;
 mod operands;
 mod outputs;
 mod parts;
+mod program;
 mod random;
 mod reductions;
 mod tops;
@@ -47,8 +48,28 @@ pub fn graph_seed(seed: u32, number: u32) -> u64 {
     u64::from(seed) * 1_000_000 + u64::from(number)
 }
 
+/// Which sort of kernels are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Sort {
+    /// All sorts.
+    #[default]
+    Any,
+    /// Those of several products, whose operands may be values of others.
+    Programs,
+}
+
+/// One of this many kernels of all sorts is a program.
+const PROGRAMS: usize = 12;
+
 /// The specimen of a seed.
-pub fn draw(seed: u64, extent: Extent) -> Specimen {
+pub fn draw(seed: u64, extent: Extent, sort: Sort) -> Specimen {
+    let is_program = match sort {
+        Sort::Any => Random::new(seed.rotate_left(32)).one_in(PROGRAMS),
+        Sort::Programs => true,
+    };
+    if is_program {
+        return program::draw_program(seed, extent);
+    }
     let mut draw = Draw::new(seed);
     if draw.traits.free {
         draw.free_body();

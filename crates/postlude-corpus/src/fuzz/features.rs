@@ -13,15 +13,21 @@ use postlude::graph::{Axes, Kind};
 
 use super::draw::differentiable;
 use super::sketch::{Form, Known, Sketch, Statement, ValueId};
-use super::specimen::Specimen;
+use super::specimen::{Drawn, Specimen};
 
 pub use frequent::FREQUENT;
 
 /// The features of a specimen.
 pub fn features(specimen: &Specimen) -> BTreeSet<String> {
-    let mut found = Found { sketch: &specimen.sketch, all: BTreeSet::new() };
-    let live = specimen.sketch.live();
-    for statement in &specimen.sketch.statements {
+    let sketch = match &specimen.drawn {
+        Drawn::Kernel(sketch) => sketch,
+        Drawn::Program(program) => {
+            return program.features().into_iter().map(str::to_owned).collect();
+        }
+    };
+    let mut found = Found { sketch, all: BTreeSet::new() };
+    let live = sketch.live();
+    for statement in &sketch.statements {
         if statement.targets.iter().any(|target| live[*target]) {
             found.statement(statement, &live);
         }
@@ -98,7 +104,7 @@ pub fn wanted() -> BTreeSet<String> {
 const PLACELESS: [&str; 4] = ["philox", "uniform", "normal", "index"];
 
 /// What is neither a function nor a dtype.
-const OTHERS: [&str; 34] = [
+const OTHERS: [&str; 39] = [
     "a split of a split",
     "a split of an input",
     "a split of an input's fraction",
@@ -133,6 +139,11 @@ const OTHERS: [&str; 34] = [
     "a K of 0",
     "a size of 1",
     "a size of 3",
+    "a product of a computed value",
+    "products of one operand",
+    "outputs of several products",
+    "a reduction between products",
+    "a computed value transposed",
 ];
 
 struct Found<'a> {

@@ -125,6 +125,7 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
             schedule: None,
             // A given tile is one launch's: there operands are read as they lie.
             copies: CopyRule::Always,
+            overlap: specimen.way.overlap,
         },
         ..Options::default()
     };

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use postlude::dtype::Elem;
 use postlude::sim::Timing;
+use postlude::target::Overlap;
 use postlude::{DType, MathMode};
 
 use super::judge::{Engine, Kind, Verdict, Wrong, judge};
-use super::specimen::Specimen;
+use super::sketch::Sketch;
+use super::specimen::{Drawn, Specimen};
 use crate::fill::Fill;
 
 /// A smaller specimen that fails in the same way, and how. It takes about as long as it is given.
@@ -69,12 +72,23 @@ impl Search<'_> {
     }
 }
 
+/// The same specimen of another kernel.
+fn of(specimen: &Specimen, drawn: Drawn) -> Specimen {
+    Specimen { drawn, ..specimen.clone() }
+}
+
 /// Without one of the outputs.
 fn outputs(specimen: &Specimen) -> Vec<Specimen> {
-    let count = specimen.sketch.outputs.len();
+    let count = match &specimen.drawn {
+        Drawn::Kernel(sketch) => sketch.outputs.len(),
+        Drawn::Program(program) => program.outputs.len(),
+    };
     let without = |place: usize| {
         let mut smaller = specimen.clone();
-        smaller.sketch.outputs.remove(place);
+        match &mut smaller.drawn {
+            Drawn::Kernel(sketch) => drop(sketch.outputs.remove(place)),
+            Drawn::Program(program) => drop(program.outputs.remove(place)),
+        }
         smaller
     };
     if count > 1 { (0..count).map(without).collect() } else { Vec::new() }
@@ -82,12 +96,13 @@ fn outputs(specimen: &Specimen) -> Vec<Specimen> {
 
 /// Without one of the values that no output needs.
 fn unused(specimen: &Specimen) -> Vec<Specimen> {
+    let Drawn::Kernel(sketch) = &specimen.drawn else { return Vec::new() };
     let without = |place: usize| {
-        let mut smaller = specimen.clone();
-        smaller.sketch.unused.remove(place);
-        smaller
+        let mut sketch = sketch.clone();
+        sketch.unused.remove(place);
+        of(specimen, Drawn::Kernel(sketch))
     };
-    (0..specimen.sketch.unused.len()).map(without).collect()
+    (0..sketch.unused.len()).map(without).collect()
 }
 
 /// Without one of the oddities of how it is run.
@@ -104,6 +119,7 @@ fn plain_way(specimen: &Specimen) -> Vec<Specimen> {
     add(|smaller| smaller.way.grid_limit = None);
     add(|smaller| smaller.way.math = MathMode::Default);
     add(|smaller| smaller.way.tile = None);
+    add(|smaller| smaller.way.overlap = Overlap::Never);
     all
 }
 
@@ -120,7 +136,16 @@ fn places(specimen: &Specimen) -> Vec<Specimen> {
 
 /// With what a statement reads in place of what it gives, the last statements first.
 fn statements(specimen: &Specimen) -> Vec<Specimen> {
-    let sketch = &specimen.sketch;
+    let smaller: Vec<Drawn> = match &specimen.drawn {
+        Drawn::Kernel(sketch) => with_one_less(sketch).into_iter().map(Drawn::Kernel).collect(),
+        Drawn::Program(program) => {
+            program.with_one_less().into_iter().map(Drawn::Program).collect()
+        }
+    };
+    smaller.into_iter().map(|drawn| of(specimen, drawn)).collect()
+}
+
+fn with_one_less(sketch: &Sketch) -> Vec<Sketch> {
     let live = sketch.live();
     let mut all = Vec::new();
     for statement in sketch.statements.iter().rev() {
@@ -131,8 +156,7 @@ fn statements(specimen: &Specimen) -> Vec<Specimen> {
                 // Where dims differ, the outputs would have to be declared anew.
                 let [from, to] = [operand, *target].map(|id| &sketch.values[id]);
                 if (from.ty, from.stack) == (to.ty, to.stack) {
-                    let sketch = sketch.replaced(*target, operand);
-                    all.push(Specimen { sketch, ..specimen.clone() });
+                    all.push(sketch.replaced(*target, operand));
                 }
             }
         }
@@ -142,9 +166,13 @@ fn statements(specimen: &Specimen) -> Vec<Specimen> {
 
 /// With one size smaller.
 fn sizes(specimen: &Specimen) -> Vec<Specimen> {
-    let [batch, rows, columns] = specimen.sketch.multiples();
+    let [batch, rows, columns] = match &specimen.drawn {
+        Drawn::Kernel(sketch) => sketch.multiples(),
+        Drawn::Program(_) => [1; 3],
+    };
+    let multiples = [batch, rows, columns].into_iter().chain(std::iter::repeat(1));
     let mut all = Vec::new();
-    for (place, multiple) in [batch, rows, columns, 1].into_iter().enumerate() {
+    for (place, multiple) in multiples.take(specimen.sizes.len()).enumerate() {
         let size = specimen.sizes[place];
         let mut smaller: Vec<usize> = [1, 8, 16, 64, size / 2, size.saturating_sub(1)]
             .into_iter()
@@ -180,16 +208,29 @@ fn fills(specimen: &Specimen) -> Vec<Specimen> {
 /// With one output in the dtype that its value has.
 fn dtypes(specimen: &Specimen) -> Vec<Specimen> {
     let mut all = Vec::new();
-    for (place, output) in specimen.sketch.outputs.iter().enumerate() {
-        let plain = match specimen.sketch.values[output.value].ty.elem {
-            postlude::dtype::Elem::F32 => DType::F32,
-            postlude::dtype::Elem::I32 => DType::I32,
-            postlude::dtype::Elem::Bool => DType::Bool,
-        };
-        if output.dtype != plain {
-            let mut specimen = specimen.clone();
-            specimen.sketch.outputs[place].dtype = plain;
-            all.push(specimen);
+    match &specimen.drawn {
+        Drawn::Kernel(sketch) => {
+            for (place, output) in sketch.outputs.iter().enumerate() {
+                let plain = match sketch.values[output.value].ty.elem {
+                    Elem::F32 => DType::F32,
+                    Elem::I32 => DType::I32,
+                    Elem::Bool => DType::Bool,
+                };
+                if output.dtype != plain {
+                    let mut sketch = sketch.clone();
+                    sketch.outputs[place].dtype = plain;
+                    all.push(of(specimen, Drawn::Kernel(sketch)));
+                }
+            }
+        }
+        Drawn::Program(program) => {
+            for (place, output) in program.outputs.iter().enumerate() {
+                if output.dtype != DType::F32 {
+                    let mut program = program.clone();
+                    program.outputs[place].dtype = DType::F32;
+                    all.push(of(specimen, Drawn::Program(program)));
+                }
+            }
         }
     }
     all

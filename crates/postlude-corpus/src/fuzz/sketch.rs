@@ -7,7 +7,6 @@ use postlude::DType;
 use postlude::graph::{Axes, Type};
 use postlude::shape::Dim;
 
-use super::definitions::needed;
 use super::named::{Named, column_name};
 
 /// A value with a name: an input, an index or what a statement assigns.
@@ -142,28 +141,8 @@ pub(super) fn list(dims: &[Dim]) -> String {
 }
 
 impl Sketch {
-    /// The kernel as people write it, a statement a line.
-    pub fn text(&self) -> String {
-        let lines = self.lines();
-        let definitions: String = needed(&lines).into_iter().map(|one| one + "\n").collect();
-        if self.form == Form::OneLiner {
-            return definitions + &lines.join("\n");
-        }
-        let statements = lines.into_iter().map(|line| format!("    {line}\n"));
-        format!("{definitions}{} {{\n{}}}", self.signature(), statements.collect::<String>())
-    }
-
-    /// The same on one line.
-    pub fn line(&self) -> String {
-        let lines = self.lines();
-        let definitions: String = needed(&lines).into_iter().map(|one| one + "; ").collect();
-        if self.form == Form::OneLiner {
-            return definitions + &lines.join("; ");
-        }
-        format!("{definitions}{} {{ {} }}", self.signature(), lines.join("; "))
-    }
-
-    fn signature(&self) -> String {
+    /// What stands before the body of a kernel.
+    pub(super) fn signature(&self) -> String {
         let mut text = format!("kernel k({}, {}", self.factor(0), self.factor(1));
         let live = self.live();
         for input in self.inputs.iter().filter(|input| live[input.value]) {
@@ -209,7 +188,8 @@ impl Sketch {
         [left, right]
     }
 
-    fn lines(&self) -> Vec<String> {
+    /// The statements, those that reach an output.
+    pub(super) fn lines(&self) -> Vec<String> {
         let live = self.live();
         let mut lines = Vec::new();
         let mut read = BTreeSet::new();

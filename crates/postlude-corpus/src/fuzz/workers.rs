@@ -213,8 +213,9 @@ impl Gathering<'_> {
 impl Shared {
     /// Draws and runs the next kernel, if there is one.
     fn take_one(&self, report: &dyn Fn(Event)) -> Option<()> {
-        let Campaign { engine, extent, seed, first, graphs, only, timing, shrink: time, .. } =
-            &self.campaign;
+        let Campaign {
+            engine, extent, sort, seed, first, graphs, only, timing, shrink: time, ..
+        } = &self.campaign;
         if self.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -224,7 +225,7 @@ impl Shared {
             return None;
         }
         let seed = only.unwrap_or_else(|| graph_seed(*seed, first + number));
-        let mut specimen = draw(seed, *extent);
+        let mut specimen = draw(seed, *extent, *sort);
         specimen.way.timing = timing.unwrap_or(specimen.way.timing);
         report(Event::Begun(Box::new(specimen.clone())));
         let verdict = judge(&specimen, engine);

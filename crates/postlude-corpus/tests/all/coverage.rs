@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use postlude_corpus::fuzz::{Extent, FREQUENT, draw, features, graph_seed, wanted};
+use postlude_corpus::fuzz::{Extent, FREQUENT, Sort, draw, features, graph_seed, wanted};
 
 /// Draws after which every feature has been seen, with room for chance: today 45,000 are enough.
 const DRAWS: u32 = 150_000;
@@ -15,7 +15,7 @@ const TYPED: u32 = 4_000;
 fn every_function_dtype_and_shape_is_drawn() {
     let mut missing = wanted();
     for number in 0..DRAWS {
-        for feature in features(&draw(graph_seed(7, number), Extent::Small)) {
+        for feature in features(&draw(graph_seed(7, number), Extent::Small, Sort::Any)) {
             missing.remove(&feature);
         }
         if missing.is_empty() {
@@ -30,7 +30,7 @@ fn every_function_dtype_and_shape_is_drawn() {
 fn two_of_a_hundred_kernels_have_each_frequent_feature() {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::from(FREQUENT.map(|name| (name, 0)));
     for number in 0..COUNTED {
-        let found = features(&draw(graph_seed(10, number), Extent::Small));
+        let found = features(&draw(graph_seed(10, number), Extent::Small, Sort::Any));
         for (name, count) in &mut counts {
             *count += u32::from(found.contains(*name));
         }
@@ -42,9 +42,9 @@ fn two_of_a_hundred_kernels_have_each_frequent_feature() {
 #[test]
 fn what_is_drawn_types() {
     for number in 0..TYPED {
-        let specimen = draw(graph_seed(8, number), Extent::Small);
+        let specimen = draw(graph_seed(8, number), Extent::Small, Sort::Any);
         if let Err(error) = specimen.kernel() {
-            panic!("seed {}: {error}\n{}", specimen.seed, specimen.sketch.text());
+            panic!("seed {}: {error}\n{}", specimen.seed, specimen.drawn.text());
         }
     }
 }
@@ -53,6 +53,10 @@ fn what_is_drawn_types() {
 fn a_seed_gives_the_same_kernel_every_time() {
     for number in 0..200 {
         let seed = graph_seed(9, number);
-        assert_eq!(draw(seed, Extent::Small), draw(seed, Extent::Small), "seed {seed}");
+        assert_eq!(
+            draw(seed, Extent::Small, Sort::Any),
+            draw(seed, Extent::Small, Sort::Any),
+            "seed {seed}"
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use postlude::Backend;
-use postlude_corpus::fuzz::{Campaign, Engine, Extent, Found, Kind, Summary, Until, run};
+use postlude_corpus::fuzz::{Campaign, Engine, Extent, Found, Kind, Sort, Summary, Until, run};
 
 /// Whoever changes how kernels are drawn changes which ones these are.
 const SEED: u32 = 90;
@@ -17,6 +17,7 @@ fn check(backend: Backend, extent: Extent, graphs: u32) -> Summary {
     let campaign = Campaign {
         engine: Engine { backend, cache: None, until: Until::Compared },
         extent,
+        sort: Sort::Any,
         seed: SEED,
         first: 0,
         graphs: graphs * times.unwrap_or(1),
@@ -54,6 +55,7 @@ fn kernels_without_an_end_are_counted_and_the_others_go_on() {
     let campaign = Campaign {
         engine: Engine { backend: Backend::Cpu, cache: None, until: Until::Compared },
         extent: Extent::Small,
+        sort: Sort::Any,
         seed: SEED,
         first: 0,
         graphs: 10,

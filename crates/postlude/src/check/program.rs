@@ -325,11 +325,7 @@ impl<'a> Unit<'a> {
         for factor in body.factor_expressions() {
             needed.extend(read_statements(self.ast, factor, false));
         }
-        for place in needed {
-            if !body.varying.contains(&place) {
-                body.lower_statement_at(self.ast, place);
-            }
-        }
+        body.lower_own(self.ast, needed.into_iter());
         body.lower_tree(root, &[]);
         let at = self.ast.exprs[root].span;
         let node = body.settle(body.lowered[&root], at);
@@ -363,18 +359,34 @@ impl<'a> Body<'a> {
 
     /// Lowers the statements of other products' math that a value is made of, each before what reads it.
     fn lower_light(&mut self, ast: &'a Ast, place: usize) {
-        let mut places = read_statements(ast, ast.statements[place].value, false);
-        places.insert(place);
-        for place in places {
+        for place in self.light_statements(ast, place) {
             let statement = &ast.statements[place];
             let is_new =
                 statement.targets.iter().any(|target| !self.names.contains_key(&*target.text));
-            let is_light =
-                self.is_foreign(statement.value) && !self.is_stored_elsewhere(statement.value);
-            if is_new && is_light {
+            if is_new {
                 self.lower_statement_at(ast, place);
             }
         }
+    }
+
+    /// A statement of other products' math, and those that it reads outside of what their graphs store.
+    fn light_statements(&self, ast: &'a Ast, place: usize) -> BTreeSet<usize> {
+        let (mut found, mut open) = (BTreeSet::from([place]), vec![ast.statements[place].value]);
+        while let Some(id) = open.pop() {
+            match &ast.exprs[id].kind {
+                ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+                    let Some((place, statement)) = assignment(ast, name) else { continue };
+                    let value = statement.value;
+                    let is_light = self.is_foreign(value) && !self.is_stored_elsewhere(value);
+                    if is_light && value.0 < id.0 && found.insert(place) {
+                        open.push(value);
+                    }
+                }
+                kind if !self.is_stored_elsewhere(id) => open.extend(kind.children()),
+                _ => {}
+            }
+        }
+        found
     }
 
     /// The value of a name that a statement of other products assigns.

@@ -10,10 +10,13 @@ use postlude_ptx::launch::{Buffer, Launch};
 use crate::cuda::check::{Checked, between_launches};
 use crate::cuda::{GpuKernel, chip};
 use crate::error::Error;
+use crate::intermediates::{Block, Lifetime, last_reads};
+use crate::partition::Chunks;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
 use crate::runtime::{
-    Device, DeviceArgument, DeviceTensor, Function, PreparedLaunch, RuntimeError, Stream, zero,
+    Device, DeviceArgument, DeviceTensor, Function, Order, PreparedLaunch, RuntimeError, Stream,
+    zero,
 };
 use crate::target::{Planned, Planning, Schedule, TargetRefusal};
 
@@ -61,10 +64,10 @@ pub struct PreparedCall {
     /// `None` where no output has an element.
     pub(super) launch: Option<PreparedLaunch>,
     earlier: Vec<EarlierCall>,
-    /// Sums that begin at zero: where they lie in the memory of intermediates, their bytes, and the input that they are.
-    sums: Vec<(u64, u64, usize)>,
-    /// Bytes of what is computed before.
-    pub(super) intermediate_bytes: u64,
+    /// Sums that begin at zero: the values of the block that they are, their bytes, and the inputs that they are.
+    sums: Vec<(usize, u64, usize)>,
+    /// Where what is computed before lies.
+    pub(super) block: Block,
 }
 
 /// A call that computes inputs of another one.
@@ -74,8 +77,14 @@ struct EarlierCall {
     reads: Vec<Read>,
     /// For each of its outputs, where it lies.
     stores: Vec<Store>,
-    /// Where what it computes before itself lies.
-    own_offset: u64,
+    /// The value of the other's block that what it computes before itself lies in.
+    inside: usize,
+}
+
+/// The last launch that a value lives to: launches of chunks run again and again, the last of them behind all others.
+fn until(last: usize, chunks: Option<&Chunks>) -> usize {
+    let repeated = chunks.filter(|chunks| chunks.launches.contains(&last));
+    repeated.map_or(last, |chunks| chunks.launches.end - 1)
 }
 
 /// What a call does, in order.
@@ -100,8 +109,8 @@ enum Read {
 
 /// Where an earlier call stores an output.
 enum Store {
-    /// This far into the memory of intermediates, for the input of this place.
-    Intermediate(u64, Option<usize>),
+    /// Into this value of the block of intermediates, for the input of this place.
+    Intermediate(usize, Option<usize>),
     /// Into a result of the kernel, which is the input of this place, from this byte on.
     Result(usize, i64),
 }
@@ -183,7 +192,7 @@ impl PreparedCall {
             launch: None,
             earlier: Vec::new(),
             sums: Vec::new(),
-            intermediate_bytes: 0,
+            block: Block::default(),
         };
         if !checked.is_nothing {
             call.prepare_earlier(device, checked)?;
@@ -197,10 +206,13 @@ impl PreparedCall {
         let graph = self.kernel.optimised.clone();
         let kernels = self.kernel.earlier.clone();
         let chunks = self.kernel.chunks.clone();
-        for (number, (earlier, kernel)) in graph.earlier().into_iter().zip(&kernels).enumerate() {
-            if let Some(chunks) = chunks.as_ref().filter(|it| it.launches.contains(&number)) {
-                if chunks.launches.start == number {
-                    self.prepare_chunks(device, checked, chunks)?;
+        let last_reads = last_reads(&graph);
+        let mut lifetimes = Vec::new();
+        for (launch, (earlier, kernel)) in graph.earlier().into_iter().zip(&kernels).enumerate() {
+            if let Some(chunks) = chunks.as_ref().filter(|it| it.launches.contains(&launch)) {
+                if chunks.launches.start == launch {
+                    let lives = (&last_reads[..], &mut lifetimes);
+                    self.prepare_chunks(device, checked, chunks, lives)?;
                 }
                 continue;
             }
@@ -208,7 +220,6 @@ impl PreparedCall {
             let inputs = places.iter().map(|place| checked.inputs[*place].clone()).collect();
             let problem = checked.problem.of_computing(earlier.graph)?;
             let somewhere = checked.somewhere;
-            let mut end = self.intermediate_bytes;
             let (mut tensors, mut stores) = (Vec::new(), Vec::new());
             for (output, input) in earlier.graph.outputs().iter().zip(&earlier.inputs) {
                 let place = input.map(|input| input.0 as usize);
@@ -223,15 +234,19 @@ impl PreparedCall {
                 let bytes = lies.bytes(output.dtype, &shape) as u64;
                 let device = device.ordinal();
                 tensors.push(between_launches(output.dtype, shape, somewhere, device));
-                stores.push(Store::Intermediate(end, place));
-                end += bytes.next_multiple_of(Placement::PERIOD);
+                stores.push(Store::Intermediate(lifetimes.len(), place));
+                let last = place.and_then(|place| last_reads[place]).unwrap_or(launch);
+                let last = until(last, chunks.as_ref());
+                lifetimes.push(Lifetime { bytes, first: launch, last });
             }
             let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
             let call = PreparedCall::of(kernel, device, &own)?;
-            self.intermediate_bytes = end + call.intermediate_bytes;
+            let inside = lifetimes.len();
+            lifetimes.push(Lifetime { bytes: call.block.bytes, first: launch, last: launch });
             let reads = places.into_iter().map(|place| Read::Input(place, 0)).collect();
-            self.earlier.push(EarlierCall { call, reads, stores, own_offset: end });
+            self.earlier.push(EarlierCall { call, reads, stores, inside });
         }
+        self.block = Block::of(&lifetimes);
         Ok(())
     }
 
@@ -290,33 +305,48 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
         if self.earlier.is_empty() {
-            return Ok(self.launch_alone(stream, addresses, scalars)?);
+            return Ok(self.launch_alone(stream, Order::Behind, addresses, scalars)?);
         }
         let device = self.function.device();
         // A tensor without elements lies somewhere too.
-        let bytes = self.intermediate_bytes.max(Placement::PERIOD);
-        let launch = |base: u64| self.launch_from(stream, base, addresses, scalars);
+        let bytes = self.block.bytes.max(Placement::PERIOD);
+        let mut order = Order::Behind;
+        let launch = |base: u64| self.launch_from(stream, &mut order, base, addresses, scalars);
         Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
     }
 
-    /// The same with memory for what is computed before.
+    /// The same with memory for what is computed before. The first launch of all begins when the stream has come to it; those
+    /// behind it may overlap.
     fn launch_from(
         &self,
         stream: &Stream,
+        order: &mut Order,
         base: u64,
         addresses: &[u64],
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
-        self.each(base, addresses, scalars, &mut |step| self.take(step, stream))
+        self.each(base, addresses, scalars, &mut |step| self.take(step, stream, order))
     }
 
     /// Does one step of the call.
-    pub(super) fn take(&self, step: Step<'_, '_>, stream: &Stream) -> Result<(), RuntimeError> {
+    pub(super) fn take(
+        &self,
+        step: Step<'_, '_>,
+        stream: &Stream,
+        order: &mut Order,
+    ) -> Result<(), RuntimeError> {
         match step {
             Step::Zero(address, bytes) => {
                 zero(self.function.device().context(), address, bytes, stream)
             }
-            Step::Launch(call, addresses, scalars) => call.launch_alone(stream, addresses, scalars),
+            Step::Launch(call, addresses, scalars) => {
+                let own = if call.kernel.overlaps() { *order } else { Order::Behind };
+                call.launch_alone(stream, own, addresses, scalars)?;
+                if call.launch.is_some() {
+                    *order = Order::Overlapping;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -329,11 +359,12 @@ impl PreparedCall {
         visit: &mut Visit<'_, 'c>,
     ) -> Result<(), RuntimeError> {
         let mut addresses = addresses.to_vec();
-        for (offset, bytes, place) in &self.sums {
-            addresses[*place] = base + offset;
-            visit(Step::Zero(base + offset, *bytes))?;
+        let at = |value: usize| base + self.block.offsets[value];
+        for (value, bytes, place) in &self.sums {
+            addresses[*place] = at(*value);
+            visit(Step::Zero(at(*value), *bytes))?;
         }
-        for EarlierCall { call, reads, stores, own_offset } in &self.earlier {
+        for EarlierCall { call, reads, stores, inside } in &self.earlier {
             let read = reads.iter().enumerate().map(|(own, read)| match read {
                 Read::Input(place, shift) => addresses[*place].wrapping_add_signed(*shift),
                 Read::Number(_) => call.addresses[own],
@@ -342,7 +373,7 @@ impl PreparedCall {
             let inputs = call.addresses.len() - stores.len();
             let computed = call.addresses[reads.len()..inputs].iter().copied();
             let written = stores.iter().map(|store| match store {
-                Store::Intermediate(offset, _) => base + offset,
+                Store::Intermediate(value, _) => at(*value),
                 Store::Result(place, shift) => addresses[*place].wrapping_add_signed(*shift),
             });
             let given: Vec<u64> = read.chain(computed).chain(written).collect();
@@ -352,10 +383,10 @@ impl PreparedCall {
             });
             let mut values: Vec<Option<f64>> = values.collect();
             values.resize(call.scalars.len(), None);
-            call.each(base + own_offset, &given, &values, visit)?;
+            call.each(at(*inside), &given, &values, visit)?;
             for store in stores {
-                if let Store::Intermediate(offset, Some(place)) = store {
-                    addresses[*place] = base + offset;
+                if let Store::Intermediate(value, Some(place)) = store {
+                    addresses[*place] = at(*value);
                 }
             }
         }
@@ -366,25 +397,26 @@ impl PreparedCall {
     pub(super) fn launch_alone(
         &self,
         stream: &Stream,
+        order: Order,
         addresses: &[u64],
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
         let Some(launch) = &self.launch else { return Ok(()) };
         if self.scalars == scalars && self.addresses == addresses {
-            return launch.launch(stream);
+            return launch.launch_in(stream, order);
         }
         let address = |buffer: Buffer| {
             let found = addresses.get(buffer.0 as usize).copied();
             found.ok_or(RuntimeError::NoAddress { buffer })
         };
         if self.scalars == scalars {
-            return launch.launch_at(stream, address);
+            return launch.launch_at(stream, order, address);
         }
         let mut facts = self.planned.launch(scalars);
         facts.grid[0] = launch.facts().grid[0];
         let buffers = (0..addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(addresses.iter().copied()).collect();
-        PreparedLaunch::new(&self.function, facts, &addresses)?.launch(stream)
+        PreparedLaunch::new(&self.function, facts, &addresses)?.launch_in(stream, order)
     }
 
     /// How it is run.
@@ -423,14 +455,14 @@ impl PreparedCall {
         let earlier = (
             std::mem::take(&mut self.earlier),
             std::mem::take(&mut self.sums),
-            std::mem::take(&mut self.intermediate_bytes),
+            std::mem::take(&mut self.block),
         );
         let prepared =
             if checked.is_nothing { Ok(()) } else { self.prepare_earlier(device, &checked) };
         match prepared.and_then(|()| self.bind(&checked, planned)) {
             Ok(()) => Ok(()),
             Err(error) => {
-                (self.earlier, self.sums, self.intermediate_bytes) = earlier;
+                (self.earlier, self.sums, self.block) = earlier;
                 Err(error)
             }
         }
@@ -477,7 +509,7 @@ impl PreparedCall {
             launch: None,
             earlier: Vec::new(),
             sums: Vec::new(),
-            intermediate_bytes: 0,
+            block: Block::default(),
         };
         let buffers = (0..self.addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(self.addresses.iter().copied()).collect();

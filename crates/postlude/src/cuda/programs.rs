@@ -45,7 +45,7 @@ impl Programs {
         if let Some(program) = &*place {
             return Ok(program.clone());
         }
-        let text = planned.emit(kernel.settings.math).to_string();
+        let text = planned.emit_overlapping(kernel.settings.math, kernel.overlaps()).to_string();
         let function = device.load_through(&kernel.cache(), &text, target::ENTRY)?;
         let spilled = function.local_bytes()?;
         Ok(place.insert(Program { function, spilled }).clone())

@@ -17,7 +17,7 @@ use crate::cuda::call::{PreparedCall, Step};
 use crate::cuda::machine;
 use crate::dtype::DType;
 use crate::error::Error;
-use crate::runtime::{Device, RuntimeError, Stream};
+use crate::runtime::{Device, Order, RuntimeError, Stream};
 use crate::target::Planned;
 use crate::tuning::{
     LaunchKey, Measured, Record, Records, Search, TuneOptions, TuneStep, Tuned, TunedLaunch, search,
@@ -174,7 +174,7 @@ impl Bench<'_> {
         }
         // Later launches read what a candidate with wrong results may have written.
         let Buffers { addresses, scalars } = &launch.buffers[0];
-        calls[0].launch_alone(&self.stream, addresses, scalars)?;
+        calls[0].launch_alone(&self.stream, Order::Behind, addresses, scalars)?;
         let on = (&self.stream, &mut self.busy);
         let time = (self.start, self.options);
         let mut track = Track::new(time, on, &launch.buffers, &calls, number)?;
@@ -237,7 +237,7 @@ impl Bench<'_> {
         for (_, at, bytes) in &written {
             self.sets[0].poison(*at, *bytes, &self.stream)?;
         }
-        call.launch_alone(&self.stream, addresses, scalars)?;
+        call.launch_alone(&self.stream, Order::Behind, addresses, scalars)?;
         self.stream.synchronize()?;
         let read = |(dtype, at, bytes): (DType, u64, u64)| Ok((dtype, self.sample(at, bytes)?));
         Ok(Results(written.into_iter().map(read).collect::<Result<_, RuntimeError>>()?))

@@ -230,7 +230,6 @@ impl Graph {
     }
 
     /// The same graph on the inputs that it reads alone, each in its own right.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn with_read_inputs(&self) -> Graph {
         let mut read = vec![false; self.inputs.len()];
         self.read_inputs().for_each(|id| read[id.0 as usize] = true);
@@ -240,7 +239,7 @@ impl Graph {
     }
 
     /// Inputs that products and nodes read.
-    pub(super) fn read_inputs(&self) -> impl Iterator<Item = InputId> + '_ {
+    pub(crate) fn read_inputs(&self) -> impl Iterator<Item = InputId> + '_ {
         let products = self.products.iter().flat_map(|product| {
             let scales = product.scales.iter().map(|scale| scale.input);
             [product.left.0, product.right.0].into_iter().chain(scales)

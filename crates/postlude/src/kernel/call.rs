@@ -12,6 +12,8 @@ use crate::error::Error;
 #[cfg(feature = "sim")]
 use crate::graph::Output;
 use crate::graph::{Earlier, Graph, Input, InputId, MathMode};
+#[cfg(feature = "sim")]
+use crate::intermediates::last_reads;
 use crate::kernel::{Backend, Compiled};
 #[cfg(feature = "sim")]
 use crate::placement::Placement;
@@ -96,13 +98,14 @@ impl<'c> Call<'c> {
     pub(super) fn computed(&self) -> Result<Vec<Tensor>, Error> {
         let graph = &self.compiled.optimised;
         let mut tensors: Vec<Option<Tensor>> = graph.inputs().iter().map(|_| None).collect();
+        let last_reads = last_reads(graph);
         let launches = graph.earlier();
         let all = launches.iter().zip(self.compiled.earlier.iter()).enumerate();
-        for (number, (earlier, compiled)) in all {
+        for (launch, (earlier, compiled)) in all {
             if let Some(chunks) = &self.compiled.chunks
-                && chunks.launches.contains(&number)
+                && chunks.launches.contains(&launch)
             {
-                if chunks.launches.start == number {
+                if chunks.launches.start == launch {
                     self.compute_chunks(chunks, &mut tensors)?;
                 }
                 continue;
@@ -119,12 +122,19 @@ impl<'c> Call<'c> {
                     tensors[place] = Some(read_as(output, &graph.inputs()[place], self.problem)?);
                 }
             }
+            // As on a GPU, where other values take this memory.
+            for (place, tensor) in tensors.iter_mut().enumerate() {
+                let is_over = last_reads[place].is_none_or(|last| last <= launch);
+                if is_over && graph.inputs()[place].result.is_none() {
+                    *tensor = None;
+                }
+            }
         }
-        // No memory holds what the launch computes itself, and what was stored for one chunk is gone.
+        // No memory holds what the launch computes itself, what it does not read any more, or what was stored for one chunk.
         let chunks = self.compiled.chunks.as_ref();
         for (input, tensor) in graph.inputs().iter().zip(&mut tensors) {
-            let partial = input.computed.is_some() && chunks.is_some_and(|it| it.is_partial(input));
-            if input.in_mainloop || partial {
+            let partial = chunks.is_some_and(|chunks| chunks.is_partial(input));
+            if input.computed.is_some() && (tensor.is_none() || partial) {
                 let nothing = vec![0; input.dims.as_ref().map_or(0, Vec::len)];
                 *tensor = Some(Tensor::zeros(input.dtype, nothing)?);
             }

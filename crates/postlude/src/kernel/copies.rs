@@ -1,8 +1,9 @@
-//! Kernels whose operands are copied before their products, at sizes where that pays.
+//! Kernels whose operands are copied before their products, or computed in the mainloop, at sizes where that pays.
 
 use std::sync::{Arc, PoisonError};
 
 use crate::error::Error;
+use crate::graph::Graph;
 use crate::kernel::Compiled;
 use crate::optimise;
 use crate::placement::Placements;
@@ -50,4 +51,32 @@ impl Compiled {
         all.push((copies, copied.clone()));
         Some(copied)
     }
+
+    /// The same kernel whose last launch computes an operand as it loads it, where a call of these sizes takes it.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    #[doc(hidden)]
+    pub fn in_mainloop(&self, problem: &Problem) -> Option<&Compiled> {
+        let made = || {
+            let (side, graph) = optimise::operands_in_mainloop(&self.optimised, target::widens)?;
+            let (defined, options) = (self.defined.clone(), self.options.clone());
+            Some((side, Compiled::new(defined, Arc::new(graph), options)))
+        };
+        let (side, compiled) = self.in_mainloop.get_or_init(made).as_ref()?;
+        let schedule = self.options.hooks.schedule.as_ref();
+        target::computes_in_mainloop(*side, problem, schedule).then_some(compiled)
+    }
+
+    /// Whether its last launch computes an operand as it loads it.
+    #[doc(hidden)]
+    pub fn computes_operand(&self) -> bool {
+        self.optimised.has_operand_in_mainloop()
+    }
+}
+
+/// The graph that the CPU engine runs in the place of one: it scales elements, and reads operands from memory.
+pub(super) fn on_cpu(optimised: &Arc<Graph>) -> Arc<Graph> {
+    let stored = || Arc::new((**optimised).clone().with_stored_operands());
+    let plain = optimise::without_scales(optimised).map(Arc::new);
+    let plain = plain.or_else(|| optimised.has_operand_in_mainloop().then(stored));
+    plain.unwrap_or_else(|| optimised.clone())
 }

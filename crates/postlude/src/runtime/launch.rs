@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 
-use crate::runtime::driver::{self, Stream};
+use crate::runtime::driver::{self, Order, Stream};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::function::Function;
 use crate::runtime::parameters::{self, Block, Layout};
@@ -67,30 +67,41 @@ impl PreparedLaunch {
 
     /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
     pub fn launch(&self, stream: &Stream) -> Result<(), RuntimeError> {
-        self.launch_block(stream, &self.block)
+        self.launch_block(stream, &self.block, Order::Behind)
+    }
+
+    /// The same, which may begin before the launch before it has ended: its code has to wait for that.
+    pub(crate) fn launch_in(&self, stream: &Stream, order: Order) -> Result<(), RuntimeError> {
+        self.launch_block(stream, &self.block, order)
     }
 
     /// The same with buffers at other addresses, for this launch alone.
     pub(crate) fn launch_at(
         &self,
         stream: &Stream,
+        order: Order,
         address: impl Fn(Buffer) -> Result<u64, RuntimeError>,
     ) -> Result<(), RuntimeError> {
         let mut block = self.copy_of(&self.block);
         let context = self.function.device().context();
         let encode = |map: &TensorMap, at| driver::encode(context, map, at);
         self.layout.write(&self.launch, &mut block, leads_to_tensor, address, encode)?;
-        self.launch_block(stream, &block)
+        self.launch_block(stream, &block, order)
     }
 
-    fn launch_block(&self, stream: &Stream, block: &Block) -> Result<(), RuntimeError> {
+    fn launch_block(
+        &self,
+        stream: &Stream,
+        block: &Block,
+        order: Order,
+    ) -> Result<(), RuntimeError> {
         let device = self.function.device();
         if stream.device().ordinal() != device.ordinal() {
             let (stream, kernel) = (stream.device().ordinal(), device.ordinal());
             return Err(RuntimeError::StreamDevice { stream, kernel });
         }
         if self.launch.workspace_bytes == 0 {
-            return self.queue(stream, block);
+            return self.queue(stream, block, order);
         }
         let bytes = self.launch.workspace_bytes;
         device.workspaces().with(device.context(), stream, self.user, bytes, |address| {
@@ -98,7 +109,7 @@ impl PreparedLaunch {
             let mut block = self.copy_of(block);
             let encode = |map: &TensorMap, at| driver::encode(device.context(), map, at);
             self.layout.write(&self.launch, &mut block, is_workspace, |_| Ok(address), encode)?;
-            self.queue(stream, &block)
+            self.queue(stream, &block, order)
         })
     }
 
@@ -119,8 +130,9 @@ impl PreparedLaunch {
         &self.launch
     }
 
-    fn queue(&self, stream: &Stream, block: &Block) -> Result<(), RuntimeError> {
-        self.function.handle().launch(&self.launch, stream, &block.0, self.layout.offsets())
+    fn queue(&self, stream: &Stream, block: &Block, order: Order) -> Result<(), RuntimeError> {
+        let offsets = self.layout.offsets();
+        self.function.handle().launch(&self.launch, stream, &block.0, offsets, order)
     }
 
     fn write(

@@ -48,8 +48,8 @@ pub(super) trait Target: Copy + Debug {
     /// The same schedule with at most this many CTAs.
     fn limited(schedule: Self::Schedule, grid_limit: u32) -> Self::Schedule;
 
-    /// The code of a program.
-    fn emit(planned: &PlannedFor<Self>, math: MathMode) -> Entry;
+    /// The code of a program; that of a launch which overlaps with its neighbours waits for the one before.
+    fn emit(planned: &PlannedFor<Self>, math: MathMode, overlaps: bool) -> Entry;
 
     /// The facts of its launch; `scalars` are what the host passes, by place in the signature.
     fn launch(planned: &PlannedFor<Self>, scalars: &[Option<f64>]) -> Launch;

@@ -55,8 +55,8 @@ impl Target for Sm90 {
         Sm90Schedule { grid_limit: Some(grid_limit), ..schedule }
     }
 
-    fn emit(planned: &PlannedFor<Sm90>, math: MathMode) -> Entry {
-        emit::emit(planned.bound().program(), planned.schedule(), math)
+    fn emit(planned: &PlannedFor<Sm90>, math: MathMode, overlaps: bool) -> Entry {
+        emit::emit(planned.bound().program(), planned.schedule(), math, overlaps)
     }
 
     fn launch(planned: &PlannedFor<Sm90>, scalars: &[Option<f64>]) -> Launch {

@@ -28,7 +28,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem"]),
     ("placement", &["dtype", "tensor", "graph", "problem"]),
-    ("partition", &["dtype", "shape", "graph", "problem", "placement"]),
+    ("intermediates", &["graph", "placement"]),
+    ("partition", &["dtype", "shape", "graph", "optimise", "problem", "placement", "lower"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
     ("plan", &["graph", "problem"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "plan"]),
@@ -37,9 +38,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("tuning", &["graph", "placement", "problem", "target"]),
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "partition", "lower", "target", "image", "runtime", "tuning", "error"]),
+    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "intermediates", "partition", "lower", "target", "image", "runtime", "tuning", "error"]),
     ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "tuning", "error", "cuda", "sim"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "intermediates", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "tuning", "error", "cuda", "sim"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

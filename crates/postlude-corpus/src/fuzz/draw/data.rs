@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use postlude::MathMode;
 use postlude::dtype::Elem;
 use postlude::sim::Timing;
+use postlude::target::Overlap;
 
 use super::super::place::Place;
 use super::super::sketch::Form;
-use super::super::specimen::{Specimen, Way};
+use super::super::specimen::{Drawn, Specimen, Way};
 use super::{Draw, Extent};
 use crate::fill::Fill;
 use crate::random::Random;
@@ -29,12 +30,12 @@ impl Draw {
         self.scale_blocks(random, &mut sizes);
         let mut specimen = Specimen {
             seed,
-            sizes,
+            sizes: sizes.to_vec(),
             fills: BTreeMap::new(),
             set: BTreeMap::new(),
             places: BTreeMap::new(),
-            way: way(&mut self.random),
-            sketch: self.sketch.clone(),
+            way: way(&mut self.random, seed),
+            drawn: Drawn::Kernel(self.sketch.clone()),
         };
         self.fill(&mut specimen);
         self.place(&mut specimen);
@@ -153,7 +154,7 @@ impl Draw {
 }
 
 /// A size up to a limit: at an edge, a multiple of 8, or any.
-fn size(random: &mut Random, limit: usize) -> usize {
+pub(super) fn size(random: &mut Random, limit: usize) -> usize {
     let size = match random.below(4) {
         0 => *random.pick(&EDGES),
         1 => random.range(1, limit.div_ceil(8)) * 8,
@@ -162,7 +163,8 @@ fn size(random: &mut Random, limit: usize) -> usize {
     size.min(limit)
 }
 
-fn way(random: &mut Random) -> Way {
+/// How a kernel is run.
+pub(super) fn way(random: &mut Random, seed: u64) -> Way {
     let timing = match random.below(10) {
         0 | 1 => Timing::Eager,
         2..=4 => Timing::Lazy,
@@ -175,5 +177,6 @@ fn way(random: &mut Random) -> Way {
         _ => MathMode::Default,
     };
     let tile = random.one_in(2).then(|| random.below(1000));
-    Way { timing, grid_limit, math, tile }
+    let overlap = if seed % 2 == 1 { Overlap::InPrograms } else { Overlap::Never };
+    Way { timing, grid_limit, math, tile, overlap }
 }

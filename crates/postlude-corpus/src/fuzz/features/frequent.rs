@@ -7,7 +7,8 @@ use super::super::sketch::{Sketch, Statement, ValueId};
 use super::functions;
 
 /// Features that at least two of a hundred kernels have.
-pub const FREQUENT: [&str; 20] = [
+pub const FREQUENT: [&str; 21] = [
+    "a program",
     "equal parts",
     "more than two parts",
     "parts in runs",

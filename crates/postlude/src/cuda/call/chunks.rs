@@ -5,6 +5,7 @@ use crate::cuda::GpuKernel;
 use crate::cuda::check::{Checked, between_launches};
 use crate::error::Error;
 use crate::graph::{Earlier, Graph};
+use crate::intermediates::Lifetime;
 use crate::partition::Chunks;
 use crate::placement::Placement;
 use crate::runtime::{Device, DeviceArgument, DeviceTensor};
@@ -14,10 +15,8 @@ struct Chunk<'a> {
     chunks: &'a Chunks,
     first: usize,
     count: usize,
-    /// By place among the kernel's inputs, where what repeated launches store begins.
-    offsets: &'a [Option<u64>],
-    /// What lies behind it.
-    end: u64,
+    /// By place among the kernel's inputs, the values of the block that repeated launches store.
+    values: &'a [Option<usize>],
 }
 
 impl PreparedCall {
@@ -27,6 +26,7 @@ impl PreparedCall {
         device: &Device,
         checked: &Checked,
         chunks: &Chunks,
+        (last_reads, lifetimes): (&[Option<usize>], &mut Vec<Lifetime>),
     ) -> Result<(), Error> {
         let graph = self.kernel.optimised.clone();
         let launches = graph.earlier();
@@ -34,8 +34,8 @@ impl PreparedCall {
         let kernels = self.kernel.earlier[chunks.launches.clone()].to_vec();
         let size = checked.problem.sizes[&chunks.dim];
         let largest = checked.problem.of_chunk(&graph, &chunks.dim, size.min(chunks.size))?;
-        let mut end = self.intermediate_bytes;
-        let mut offsets = vec![None; graph.inputs().len()];
+        let [first_launch, last_launch] = [chunks.launches.start, chunks.launches.end - 1];
+        let mut values = vec![None; graph.inputs().len()];
         for place in repeated.iter().flat_map(|it| it.inputs.iter().flatten()) {
             let place = place.0 as usize;
             let input = &graph.inputs()[place];
@@ -45,19 +45,24 @@ impl PreparedCall {
             let shape = largest.shape(input.dims.as_deref().unwrap_or_default());
             let lies = Placement::between_launches(input.dtype, &shape);
             let bytes = lies.bytes(input.dtype, &shape) as u64;
-            offsets[place] = Some(end);
-            if !chunks.is_partial(input) {
-                self.sums.push((end, bytes, place));
-            }
-            end += bytes.next_multiple_of(Placement::PERIOD);
+            values[place] = Some(lifetimes.len());
+            let last = last_reads[place].unwrap_or(last_launch).max(last_launch);
+            let first = if chunks.is_partial(input) {
+                first_launch
+            } else {
+                // Sums are set to zero before the first launch of all.
+                self.sums.push((lifetimes.len(), bytes, place));
+                0
+            };
+            lifetimes.push(Lifetime { bytes, first, last });
         }
-        self.intermediate_bytes = end;
         for (first, count) in chunks.of(size) {
-            let chunk = Chunk { chunks, first, count, offsets: &offsets, end };
+            let chunk = Chunk { chunks, first, count, values: &values };
             for (earlier, kernel) in repeated.iter().zip(&kernels) {
-                let call = chunk.prepare(device, checked, &graph, (earlier, kernel))?;
-                let own = end + call.call.intermediate_bytes;
-                self.intermediate_bytes = self.intermediate_bytes.max(own);
+                let inside = lifetimes.len();
+                let call = chunk.prepare(device, checked, &graph, (earlier, kernel), inside)?;
+                let bytes = call.call.block.bytes;
+                lifetimes.push(Lifetime { bytes, first: first_launch, last: last_launch });
                 self.earlier.push(call);
             }
         }
@@ -73,6 +78,7 @@ impl Chunk<'_> {
         checked: &Checked,
         graph: &Graph,
         (earlier, kernel): (&Earlier<'_>, &std::sync::Arc<GpuKernel>),
+        inside: usize,
     ) -> Result<EarlierCall, Error> {
         let problem = checked.problem.of_chunk(earlier.graph, &self.chunks.dim, self.count)?;
         let (mut reads, mut inputs) = (Vec::new(), Vec::new());
@@ -103,14 +109,14 @@ impl Chunk<'_> {
             };
             let (tensor, shift) = self.part(graph, place, whole);
             tensors.push(tensor);
-            stores.push(match self.offsets[place] {
-                Some(offset) => Store::Intermediate(offset, Some(place)),
+            stores.push(match self.values[place] {
+                Some(value) => Store::Intermediate(value, Some(place)),
                 None => Store::Result(place, shift),
             });
         }
         let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
         let call = PreparedCall::of(kernel, device, &own)?;
-        Ok(EarlierCall { call, reads, stores, own_offset: self.end })
+        Ok(EarlierCall { call, reads, stores, inside })
     }
 
     /// What a chunk has of the input of a place, and how many bytes from its first element on.
@@ -119,7 +125,7 @@ impl Chunk<'_> {
         let Some(dim) = self.chunks.place(input) else { return (whole.clone(), 0) };
         let mut shape = whole.shape.clone();
         shape[dim] = self.count;
-        if self.offsets[place].is_some() {
+        if self.values[place].is_some() {
             return (between_launches(whole.dtype, shape, whole.address, whole.device), 0);
         }
         let shift = self.first as i64 * whole.strides[dim] as i64 * whole.dtype.bits() as i64 / 8;

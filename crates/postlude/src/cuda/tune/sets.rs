@@ -6,7 +6,7 @@
 use crate::cuda::call::{PreparedCall, Step};
 use crate::dtype::DType;
 use crate::placement::Placement;
-use crate::runtime::{Device, DeviceBuffer, RuntimeError, Stream};
+use crate::runtime::{Device, DeviceBuffer, Order, RuntimeError, Stream};
 
 /// Sets that are more than enough.
 const MOST: u64 = 64;
@@ -39,7 +39,7 @@ impl Set {
         stream: &Stream,
     ) -> Result<Vec<Set>, RuntimeError> {
         let (spots, end) = spots(call);
-        let bytes = end + call.intermediate_bytes.next_multiple_of(Placement::PERIOD);
+        let bytes = end + call.block.bytes.next_multiple_of(Placement::PERIOD);
         let bytes = bytes.max(Placement::PERIOD);
         let wanted = (2 * u64::from(device.l2_bytes()) / bytes + 2).min(MOST);
         let room = device.free_memory()? / 2 / bytes;
@@ -64,7 +64,8 @@ impl Set {
         }
         let base = memory.address() + end;
         let set = Set { memory, addresses, base };
-        let visit = &mut |step: Step<'_, '_>| call.take(step, stream);
+        let mut order = Order::Behind;
+        let visit = &mut |step: Step<'_, '_>| call.take(step, stream, &mut order);
         call.each(set.base, &set.addresses, &call.scalars, visit)?;
         stream.synchronize()?;
         Ok(set)

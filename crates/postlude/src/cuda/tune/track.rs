@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::cuda::call::PreparedCall;
 use crate::error::Error;
-use crate::runtime::{Device, DeviceBuffer, Event, RuntimeError, Stream};
+use crate::runtime::{Device, DeviceBuffer, Event, Order, RuntimeError, Stream};
 use crate::tuning::{Contest, TuneOptions, TuneStep};
 
 /// What a sample takes at least, in seconds: more than an event's resolution by far.
@@ -127,7 +127,7 @@ impl<'a> Track<'a> {
                 before.record(self.stream)?;
                 for _ in 0..launches {
                     let Buffers { addresses, scalars } = &self.sets[self.set];
-                    self.candidates[candidate].launch_alone(self.stream, addresses, scalars)?;
+                    self.candidates[candidate].launch_alone(self.stream, Order::Behind, addresses, scalars)?;
                     self.set = (self.set + 1) % self.sets.len();
                 }
                 after.record(self.stream)?;

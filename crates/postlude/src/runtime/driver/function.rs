@@ -16,6 +16,8 @@ use crate::runtime::error::RuntimeError;
 const NOT_FOUND: c_int = 500;
 /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`
 const CLUSTER_DIMENSION: u32 = 4;
+/// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`
+const STREAM_SERIALIZATION: u32 = 6;
 
 /// More parameters than any kernel has: 4 KiB of the smallest ones would be more, and are refused before a launch.
 pub(crate) const MAX_PARAMETERS: usize = 512;
@@ -114,6 +116,15 @@ impl Drop for Module {
     }
 }
 
+/// When a launch begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// When all before it on the stream has ended.
+    Behind,
+    /// When all CTAs of the launch before it have allowed it; its kernel waits for that one's end by itself.
+    Overlapping,
+}
+
 /// A kernel of a loaded module, which it keeps loaded.
 #[derive(Clone)]
 pub(crate) struct FunctionHandle {
@@ -193,6 +204,7 @@ impl FunctionHandle {
         stream: &Stream,
         block: &[u8],
         offsets: &[u32],
+        order: Order,
     ) -> Result<(), RuntimeError> {
         assert!(offsets.len() <= MAX_PARAMETERS, "compiler bug: too many parameters");
         let mut places: [*mut c_void; MAX_PARAMETERS] = [ptr::null_mut(); MAX_PARAMETERS];
@@ -200,6 +212,29 @@ impl FunctionHandle {
             *place = block[*offset as usize..].as_ptr().cast_mut().cast();
         }
         let entered = self.module.context.enter()?;
+        if order == Order::Overlapping {
+            let value = std::array::from_fn(|place| u32::from(place == 0));
+            let mut early = LaunchAttribute { id: STREAM_SERIALIZATION, padding: 0, value };
+            let configuration = LaunchConfiguration {
+                grid: launch.grid,
+                block: [launch.threads, 1, 1],
+                shared_bytes: launch.shared_bytes,
+                stream: stream.handle(),
+                attributes: &raw mut early,
+                attribute_count: 1,
+            };
+            // SAFETY: as below; the configuration and its one attribute are read during the call. The kernel's text
+            // waits for the launch before, as `target::Overlap` says.
+            let code = unsafe {
+                (entered.table().launch_configured)(
+                    &raw const configuration,
+                    self.handle,
+                    places.as_mut_ptr(),
+                    ptr::null_mut(),
+                )
+            };
+            return entered.check("cuLaunchKernelEx", code);
+        }
         let [x, y, z] = launch.grid;
         // SAFETY: the driver copies as many parameters as the kernel declares, each of its declared size, during the
         // call; they were laid out from the same launch facts as the kernel's text. What the kernel does to the GPU's

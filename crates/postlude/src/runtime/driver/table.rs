@@ -116,6 +116,7 @@ table! {
     function_attribute = "cuFuncGetAttribute"(*mut c_int, c_int, Handle);
     function_set = "cuFuncSetAttribute"(Handle, c_int, c_int);
     launch = "cuLaunchKernel"(Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void);
+    launch_configured = "cuLaunchKernelEx"(*const LaunchConfiguration, Handle, *mut *mut c_void, *mut *mut c_void);
     max_blocks = "cuOccupancyMaxActiveBlocksPerMultiprocessor"(*mut c_int, Handle, c_int, usize);
     max_clusters = "cuOccupancyMaxActiveClusters"(*mut c_int, Handle, *const LaunchConfiguration);
 

@@ -55,7 +55,12 @@ use plan::Plan;
 use tile_scheduler::TileScheduler;
 
 /// Emits the kernel.
-pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMode) -> Entry {
+pub(super) fn emit(
+    program: &TileProgram,
+    schedule: &Sm90Schedule,
+    math: MathMode,
+    overlaps: bool,
+) -> Entry {
     let (plan, layout) = Plan::new::<Sm90a>(program, schedule, math);
     let attributes =
         Attributes::<Sm90a>::new(schedule.threads()).blocks_per_multiprocessor(schedule.ctas);
@@ -68,17 +73,18 @@ pub(super) fn emit(program: &TileProgram, schedule: &Sm90Schedule, math: MathMod
     };
     build(ENTRY, attributes, |k| {
         k.use_plan(&layout);
-        body(k, &plan);
+        body(k, &plan, overlaps);
     })
 }
 
-fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
+fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.program, schedule);
     if schedule.needs.by_elements {
         return elements::compute_elements(k, plan, &parameters);
     }
     if let Some(needs) = schedule.needs.rows {
+        wait_for_launch_before(k, overlaps);
         return rows::hold_rows(k, plan, &parameters, needs);
     }
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
@@ -91,6 +97,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     });
     clear_short_rows(k, plan);
     meet(k, schedule);
+    wait_for_launch_before(k, overlaps);
     let scheduler = TileScheduler::new(k, &parameters, schedule);
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
@@ -122,6 +129,15 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     if schedule.tile.cluster.blocks() > 1 {
         // A CTA must not leave while another's copies still arrive in its shared memory.
         k.cluster_sync(Alignment::Any);
+    }
+}
+
+/// All threads of a launch that overlaps wait for the one before, and then let the next one start; nothing before this
+/// touches global memory.
+fn wait_for_launch_before(k: Kernel<'_, Sm90a>, overlaps: bool) {
+    if overlaps {
+        k.grid_wait();
+        k.grid_launch_dependents();
     }
 }
 

@@ -5,6 +5,7 @@
 mod elementwise;
 mod no_product;
 mod other_chip;
+mod overlap;
 mod scaling;
 
 use std::process::Command;

@@ -88,7 +88,7 @@ fn launches_without_a_product_assemble_without_spills() {
         let placements = Placements::packed(&graph, &problem);
         let bound = BoundProgram::new(&program, &problem, &placements).expect("it is not refused");
         let schedule = schedules(&bound, Sm90::H200).expect("it is planned").swap_remove(0);
-        let entry = emit(bound.program(), &schedule, MathMode::Default);
+        let entry = emit(bound.program(), &schedule, MathMode::Default, false);
         if let Some(log) = assemble(name, &entry) {
             let clean = !log.contains("warning") && log.contains("0 bytes spill stores");
             assert!(clean, "{name}: {log}\n{schedule}");

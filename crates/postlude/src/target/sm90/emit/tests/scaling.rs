@@ -46,7 +46,7 @@ fn block_scales_spill_on_no_tile() {
         let all: Vec<_> = CANDIDATES.iter().filter_map(|tile| fits(*tile)).collect();
         assert!(all.len() >= 4, "{name}: {} tiles", all.len());
         for schedule in all {
-            let entry = emit(bound.program(), &schedule, MathMode::Default);
+            let entry = emit(bound.program(), &schedule, MathMode::Default, false);
             let Some(log) = assemble(name, &entry) else { return };
             let clean = !log.contains("warning") && log.contains("0 bytes spill stores");
             assert!(clean, "{name}: {log}\n{schedule}");

@@ -1,0 +1,326 @@
+//! Products of one left operand in one launch, with an accumulator each.
+//!
+//! In: a kernel whose graphs have one product each. Out: the same kernel, in which graphs whose products read the same A, and
+//! B of the same dims, are one graph of several products: A is loaded once, and what one of them makes of another's result
+//! stays in registers instead of memory. [`separate_products`] is the way back, for targets that refuse such a launch.
+//! Invariant: every value is what it was; what was stored between the graphs as it is, is read as it is.
+
+use std::sync::Arc;
+
+use super::prune::drop_unused;
+use crate::graph::{
+    Dependence, Graph, Input, InputId, NodeId, Op, Orientation, Output, Product, ProductId,
+    free_name,
+};
+
+/// The most products of one launch: with more, each has too few columns of a tile.
+const MOST_PRODUCTS: usize = 4;
+
+/// The same kernel whose products share launches where they share A; `None` where none do.
+pub(crate) fn share_operand(kernel: &Graph) -> Option<Graph> {
+    let mut shared = join_two(kernel)?;
+    while let Some(next) = join_two(&shared) {
+        shared = next;
+    }
+    Some(shared.without_unread())
+}
+
+/// The same kernel of one launch for each of its own products. Outputs of one product alone are stored by its launch; of what
+/// is made of several, the last product's launch reads the others as they are.
+pub(crate) fn separate_products(kernel: &Graph) -> Option<Graph> {
+    let [others @ .., last] = kernel.products() else { return None };
+    if others.is_empty() {
+        return None;
+    }
+    let made_of = products_of(kernel);
+    let (mut inputs, own) = (kernel.inputs().to_vec(), kernel.own_results());
+    let plain = |input: &Input| Input { computed: None, result: None, ..input.clone() };
+    let mut stored = Vec::with_capacity(others.len());
+    let bits = |output: &Output| output.values().fold(0, |all, value| all | made_of[value.index()]);
+    let is_alone = |output: &Output, number: usize| bits(output) == 1 << number;
+    let alone = |output: &Output| (0..others.len()).any(|number| is_alone(output, number));
+    let is_met = |number: usize| {
+        kernel.outputs().iter().any(|output| !alone(output) && bits(output) >> number & 1 == 1)
+    };
+    for (number, product) in others.iter().enumerate() {
+        let name = free_name("product", |name| inputs.iter().any(|input| input.name == name));
+        let given = inputs.iter().map(plain).collect();
+        let mut graph = Graph::new(&*name, given, kernel.space().clone(), vec![product.clone()]);
+        graph.take_statements(kernel);
+        let outputs = kernel.outputs().iter().zip(&own);
+        let mut found: Vec<(Output, Option<u32>)> = outputs
+            .filter(|(output, _)| is_alone(output, number))
+            .map(|(output, place)| (output.clone(), Some(*place as u32)))
+            .collect();
+        let places = copy_nodes(kernel, &mut graph, |new, id, op| match op {
+            // Nodes of other products are not read.
+            Op::Accumulator(_) => new.make(Op::Accumulator(ProductId::FIRST)),
+            op => {
+                new.continue_statement(kernel, id);
+                new.make(op)
+            }
+        });
+        for (output, _) in &mut found {
+            *output = output.map(|value| places[value.index()]);
+        }
+        if is_met(number) {
+            let value = graph.make(Op::Accumulator(ProductId::FIRST));
+            let (dtype, _) = graph.stored_dtype(value);
+            let dims = graph.space().dims(graph.ty(value).axes);
+            found.push((Output { name, dtype, dims, value, stack: None }, None));
+        }
+        for (output, _) in &found {
+            graph.push_output(output.clone());
+        }
+        let graph = Arc::new(drop_unused(&graph).with_read_inputs());
+        // The last of them, where others read it.
+        stored.push(InputId((inputs.len() + found.len()).saturating_sub(1) as u32));
+        for (Output { name, dtype, dims, .. }, result) in found {
+            let input = Input::computed_by(graph.clone(), name, dtype, dims);
+            inputs.push(Input { result, ..input });
+        }
+    }
+    let mut new = Graph::new(kernel.name(), inputs, kernel.space().clone(), vec![last.clone()]);
+    new.take_statements(kernel);
+    let places = copy_nodes(kernel, &mut new, |new, id, op| {
+        new.continue_statement(kernel, id);
+        match op {
+            Op::Accumulator(ProductId(number)) => match stored.get(number as usize) {
+                Some(input) => new.make(Op::Input(*input)),
+                None => new.make(Op::Accumulator(ProductId::FIRST)),
+            },
+            op => new.make(op),
+        }
+    });
+    for output in kernel.outputs().iter().filter(|output| !alone(output)) {
+        new.push_output(output.map(|value| places[value.index()]));
+    }
+    Some(drop_unused(&new).without_unread())
+}
+
+/// For each node, a bit for each product that it is made of.
+fn products_of(graph: &Graph) -> Vec<u64> {
+    let mut all: Vec<u64> = Vec::with_capacity(graph.len());
+    for (_, node) in graph.nodes() {
+        let own = match node.op {
+            Op::Accumulator(ProductId(number)) => 1 << number,
+            _ => 0,
+        };
+        all.push(node.op.operands().fold(own, |bits, operand| bits | all[operand.index()]));
+    }
+    all
+}
+
+/// Makes a graph's nodes in another one; where each one is.
+fn copy_nodes(
+    from: &Graph,
+    to: &mut Graph,
+    mut make: impl FnMut(&mut Graph, NodeId, Op) -> NodeId,
+) -> Vec<NodeId> {
+    let mut places: Vec<NodeId> = Vec::with_capacity(from.len());
+    for (id, node) in from.nodes() {
+        let op = node.op.map(|operand| places[operand.index()]);
+        places.push(make(to, id, op));
+    }
+    places
+}
+
+/// The same kernel with one graph in the place of two that share A.
+fn join_two(kernel: &Graph) -> Option<Graph> {
+    let earlier: Vec<&Arc<Graph>> = kernel.earlier().iter().map(|one| one.graph).collect();
+    for second in 1..=earlier.len() {
+        for first in 0..second {
+            let graph = earlier.get(second).map_or(kernel, |graph| graph);
+            let between = &earlier[first + 1..second];
+            if !between.iter().any(|other| reads(other, earlier[first]))
+                && may_join(earlier[first], graph)
+            {
+                return Some(joined_kernel(kernel, earlier[first], earlier.get(second).copied()));
+            }
+        }
+    }
+    None
+}
+
+/// Whether a graph reads what another one stores.
+fn reads(graph: &Graph, other: &Graph) -> bool {
+    let mut read = graph.read_inputs().map(|id| &graph.inputs()[id.0 as usize].name);
+    read.any(|name| other.outputs().iter().any(|output| output.name == *name))
+}
+
+/// Whether two graphs of a kernel can be one launch, the first one's results in the second's registers.
+fn may_join(first: &Graph, second: &Graph) -> bool {
+    let (Some(own), Some(other)) = (first.products().first(), second.products().first()) else {
+        return false;
+    };
+    let count = first.products().len() + second.products().len();
+    let plain = |graph: &Graph| {
+        let splits = |op: &Op| match op.dependence() {
+            Dependence::Part(..) | Dependence::Merge(..) | Dependence::Concat(_) => true,
+            Dependence::Source
+            | Dependence::Elementwise(_)
+            | Dependence::Reduce(..)
+            | Dependence::ReduceWeighted(..)
+            | Dependence::Pick(..)
+            | Dependence::Call => false,
+        };
+        let cut = graph.ends().or(graph.contraction_ends()).is_some();
+        let whole = graph.space().splits.is_empty() && !cut && !graph.has_scales();
+        whole
+            && !graph.has_operand_in_mainloop()
+            && !graph.nodes().any(|(_, node)| splits(&node.op))
+    };
+    let reduces = |graph: &Graph| graph.nodes().any(|(_, node)| node.op.reduction().is_some());
+    let as_it_is = |output: &Output| {
+        output.stack.is_none() && first.stored_dtype(output.value).0 == output.dtype
+    };
+    // A reduction is finished by all tiles of a launch together, so the second's elements would have to wait for it.
+    let in_registers =
+        !reads(second, first) || !reduces(first) && first.outputs().iter().all(as_it_is);
+    count <= MOST_PRODUCTS
+        && first.space() == second.space()
+        && operand(first, own.left) == operand(second, other.left)
+        && alike((first, own), (second, other))
+        && plain(first)
+        && plain(second)
+        && in_registers
+}
+
+/// What an operand is: its name and how it is read.
+fn operand(graph: &Graph, (id, orientation): (InputId, Orientation)) -> (&str, Orientation) {
+    (&graph.inputs()[id.0 as usize].name, orientation)
+}
+
+/// Whether two products have right operands of the same type and sum alike.
+fn alike((first, own): (&Graph, &Product), (second, other): (&Graph, &Product)) -> bool {
+    let right = |graph: &Graph, product: &Product| {
+        let input = &graph.inputs()[product.right.0.0 as usize];
+        (input.dtype, input.dims.clone(), product.right.1)
+    };
+    (own.elem, own.accumulation, &own.inner) == (other.elem, other.accumulation, &other.inner)
+        && right(first, own) == right(second, other)
+}
+
+/// The kernel with one graph instead of two, in the place of the second, which is the kernel's own where there is none.
+fn joined_kernel(kernel: &Graph, first: &Arc<Graph>, second: Option<&Arc<Graph>>) -> Graph {
+    let by = |graph: &Arc<Graph>| {
+        let graph = graph.clone();
+        move |input: &Input| input.computed.as_ref().is_some_and(|it| Arc::ptr_eq(it, &graph))
+    };
+    let by_first = by(first);
+    let Some(second) = second else {
+        let kept = kernel.inputs().iter().filter(|input| !by_first(input));
+        let kept: Vec<Input> = kept.cloned().collect();
+        let own = kernel.own_results();
+        let result = |output: &Output| {
+            let input = kernel.inputs().iter().find(|input| input.name == output.name);
+            input.and_then(Input::result_place)
+        };
+        return joined(first, kernel, kept, |outputs| {
+            let (firsts, seconds) = outputs;
+            let firsts = firsts.into_iter().filter_map(|output| Some((result(&output)?, output)));
+            let seconds = own.into_iter().zip(seconds);
+            let mut all: Vec<(usize, Output)> = firsts.chain(seconds).collect();
+            all.sort_by_key(|(place, _)| *place);
+            all.into_iter().map(|(_, output)| output).collect()
+        });
+    };
+    let mut inputs = second.inputs().to_vec();
+    inputs.retain(|input| !first.outputs().iter().any(|output| output.name == input.name));
+    let others: Vec<&str> = kernel
+        .inputs()
+        .iter()
+        .filter_map(|input| input.computed.as_ref())
+        .filter(|graph| !Arc::ptr_eq(graph, second) && !Arc::ptr_eq(graph, first))
+        .flat_map(|graph| graph.inputs())
+        .map(|input| input.name.as_str())
+        .collect();
+    let own: Vec<&str> =
+        kernel.read_inputs().map(|id| kernel.inputs()[id.0 as usize].name.as_str()).collect();
+    let is_wanted = |output: &Output| {
+        let input = kernel.inputs().iter().find(|input| input.name == output.name);
+        others.contains(&output.name.as_str())
+            || own.contains(&output.name.as_str())
+            || input.is_some_and(|input| input.result.is_some())
+    };
+    let one = Arc::new(joined(first, second, inputs, |(firsts, seconds)| {
+        firsts.into_iter().filter(&is_wanted).chain(seconds).collect()
+    }));
+    // In the place of the second: what it reads is computed before.
+    let by_second = by(second);
+    let begins = kernel.inputs().iter().position(&by_second);
+    let is_own = |input: &Input| by_first(input) || by_second(input);
+    let stored = |input: &&Input| one.outputs().iter().any(|output| output.name == input.name);
+    let own = kernel.inputs().iter().filter(|input| is_own(input)).filter(stored);
+    let own = own.map(|input| Input { computed: Some(one.clone()), ..input.clone() });
+    let all = || kernel.inputs().iter().enumerate().filter(|(_, input)| !is_own(input));
+    let is_before = |at: usize| begins.is_none_or(|begins| at < begins);
+    let mut order: Vec<Input> = Vec::with_capacity(kernel.inputs().len());
+    order.extend(all().filter(|(at, _)| is_before(*at)).map(|(_, input)| input.clone()));
+    order.extend(own);
+    order.extend(all().filter(|(at, _)| !is_before(*at)).map(|(_, input)| input.clone()));
+    kernel.on_inputs(&order)
+}
+
+/// One graph of both graphs' products on these inputs and those of the first, with the outputs that are chosen of both.
+fn joined(
+    first: &Graph,
+    second: &Graph,
+    mut inputs: Vec<Input>,
+    choose: impl FnOnce((Vec<Output>, Vec<Output>)) -> Vec<Output>,
+) -> Graph {
+    for input in first.inputs() {
+        if !inputs.iter().any(|known| known.name == input.name) {
+            inputs.push(input.clone());
+        }
+    }
+    let place = |name: &str| {
+        let found = inputs.iter().position(|input| input.name == name);
+        InputId(found.unwrap_or_else(|| panic!("compiler bug: no input `{name}`")) as u32)
+    };
+    let moved = |graph: &Graph, id: InputId| place(&graph.inputs()[id.0 as usize].name);
+    let products = |graph: &Graph| -> Vec<Product> {
+        let moved = |(id, orientation)| (moved(graph, id), orientation);
+        let all = graph.products().iter();
+        let all = all.map(|product| Product {
+            left: moved(product.left),
+            right: moved(product.right),
+            ..product.clone()
+        });
+        all.collect()
+    };
+    let all = [products(first), products(second)].concat();
+    let shift = first.products().len() as u32;
+    let mut one = Graph::new(second.name(), inputs.clone(), second.space().clone(), all);
+    one.take_statements(second);
+    let of_first = copy_nodes(first, &mut one, |one, _, op| match op {
+        Op::Input(id) => one.make(Op::Input(moved(first, id))),
+        Op::Take(id, index) => one.make(Op::Take(moved(first, id), index)),
+        op => one.make(op),
+    });
+    let firsts: Vec<Output> =
+        first.outputs().iter().map(|output| output.map(|value| of_first[value.index()])).collect();
+    let of_second = copy_nodes(second, &mut one, |one, node, op| {
+        one.continue_statement(second, node);
+        match op {
+            Op::Input(id) => {
+                let name = &second.inputs()[id.0 as usize].name;
+                match firsts.iter().find(|output| output.name == *name) {
+                    Some(output) => output.value,
+                    None => one.make(Op::Input(moved(second, id))),
+                }
+            }
+            Op::Take(id, index) => one.make(Op::Take(moved(second, id), index)),
+            Op::Accumulator(ProductId(number)) => {
+                one.make(Op::Accumulator(ProductId(number + shift)))
+            }
+            op => one.make(op),
+        }
+    });
+    let seconds = second.outputs().iter();
+    let seconds = seconds.map(|output| output.map(|value| of_second[value.index()])).collect();
+    for output in choose((firsts, seconds)) {
+        one.push_output(output);
+    }
+    one
+}
