@@ -9,6 +9,7 @@ mod call;
 mod definitions;
 mod dims;
 mod error;
+mod gather;
 mod idioms;
 mod infer;
 mod lower;
@@ -66,7 +67,8 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
         (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = Some(calls);
-    let unit = Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let (root, products, values) = (None, &products, &computed);
+    let unit = Unit { ast, declarations, outputs, root, calls, products, computed: values };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Err(first(errors)) };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);
@@ -118,7 +120,8 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     };
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = None;
-    let unit = Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let (root, products, values) = (None, &products, &computed);
+    let unit = Unit { ast, declarations, outputs, root, calls, products, computed: values };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Vec::new() };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);

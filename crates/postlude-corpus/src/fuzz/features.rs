@@ -55,7 +55,7 @@ pub fn wanted() -> BTreeSet<String> {
             }
             (Group::Elementwise | Group::Activation | Group::Bits, name) => on(name, &ELEMENTS),
             // Grouped products are not drawn: their ends are data, and their cases are in the corpus.
-            (Group::Structure, "segments") => {}
+            (Group::Structure, "segments" | "gather" | "combine") => {}
             (Group::Structure, "take") => on("take", &["vector along N", "vector along M"]),
             (Group::Composite | Group::Reduction, name) => on(name, &reduced),
             (Group::Structure, name @ ("concat" | "join")) => {

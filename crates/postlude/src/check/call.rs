@@ -264,11 +264,13 @@ impl Body<'_> {
                 self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
             }
             "split" => self.report(CheckError::SeveralValues { at }),
-            segments::SEGMENTS => self.report(CheckError::SegmentsPlace { at }),
+            segments::SEGMENTS => self.lower_segments(arguments, at),
             "concat" => self.lower_concat(arguments, at),
             "join" => self.lower_join(arguments, at),
             _ if !self.count_fits(entry, arguments, at) => Lowered::Poison,
             "take" => self.lower_take(arguments, at),
+            "gather" => self.lower_gather(arguments, at),
+            "combine" => self.lower_combine(arguments, at),
             _ => self.lower_pick(arguments, at),
         }
     }

@@ -329,6 +329,7 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     let operands = read_operands(operand_text, names)?;
     match (operands.as_slice(), over) {
         (&[a], None) if word == "take" => Some(Op::Take(InputId(count), a)),
+        (&[a, b], None) if word == "entry" => Some(Op::Entry(InputId(count), a, b)),
         (&[a], Some(over)) => {
             Some(Op::Reduce(with_counts(Fold::from_name(word)?, count, of), over, a))
         }

@@ -106,6 +106,7 @@ impl Graph {
             Op::Round(to, ..) => format!("{to} {}", operands()),
             Op::Philox(_) => format!("philox {}", operands()),
             Op::Take(input, _) => format!("take:{} {}", input.0, operands()),
+            Op::Entry(input, ..) => format!("entry:{} {}", input.0, operands()),
             Op::Unary(op, _) => format!("{} {}", op.name(), operands()),
             Op::Binary(op, ..) => format!("{} {}", op.name(), operands()),
             Op::Fma(..) => format!("fma {}", operands()),

@@ -84,7 +84,11 @@ fn facts(
             parameters.push(Parameter::Pointer { buffer: Buffer(input.0), offset: 0 });
             continue;
         }
-        let strides = BodyStrides::new(space, dims, &placements.input(input).strides);
+        let own = &placements.input(input).strides;
+        let strides = match (own.as_slice(), graph.is_table(input)) {
+            (&[row, column], true) => BodyStrides { row, column, ..BodyStrides::default() },
+            _ => BodyStrides::new(space, dims, own),
+        };
         let transfer = tiles.iter().position(|tile| *tile == input);
         let transfer = transfer
             .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);

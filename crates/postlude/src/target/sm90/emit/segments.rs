@@ -64,6 +64,8 @@ pub(super) struct Segments<'k, C> {
     pub(super) tile_rows: u32,
     /// Clusters' tiles along columns.
     pub(super) columns: Reg<'k, U32>,
+    /// Whether a segment without rows has tiles, too, so that its reductions are finished.
+    pub(super) empty_too: bool,
 }
 
 /// A work tile's segment, the same in all lanes.
@@ -121,6 +123,8 @@ impl<'k, C: Architecture> Segments<'k, C> {
         let end = distances().fold(end, |end, distance| end.max(up(end, distance)));
         let begin = start.row.select(up(end, 1), lane.eq(0));
         let clusters = (end - begin + (self.tile_rows - 1)) / self.tile_rows;
+        let least = self.empty_too.then(|| k.imm::<U32>(1).select(0, number.lt(self.count)));
+        let clusters = least.map_or(clusters, |least| clusters.max(least));
         let own = clusters * self.columns;
         let through = distances()
             .fold(own, |sum, distance| sum + up(sum, distance).select(0, lane.ge(distance)));

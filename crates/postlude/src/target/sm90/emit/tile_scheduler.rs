@@ -57,8 +57,17 @@ pub(super) struct WorkTile<'k> {
     pub(super) index: [Reg<'k, U32>; 2],
     /// Its cluster's number in the batch.
     pub(super) within: Reg<'k, U32>,
+    /// Where rows are cut into segments: its segment's tiles along rows.
+    pub(super) segment: Option<TilesOfSegment<'k>>,
     /// Whether this CTA has another tile behind it.
     pub(super) followed: Reg<'k, Pred>,
+}
+
+/// A segment's tiles along rows: the number of the first among those of all segments, and how many there are.
+#[derive(Clone, Copy)]
+pub(super) struct TilesOfSegment<'k> {
+    pub(super) first: Reg<'k, U32>,
+    pub(super) count: Reg<'k, U32>,
 }
 
 impl<'k, C: Clusters> TileScheduler<'k, C> {
@@ -89,10 +98,16 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             rows: parameters.rows,
             tile_rows: tile.rows * tile.cluster.rows(),
             columns,
+            empty_too: schedule.needs.folds.any(),
         });
         let total = match &segments {
             Some(segments) => segments.total(),
             None => per_batch * parameters.batches,
+        };
+        // Partial results are numbered through all segments.
+        let rows = match &segments {
+            Some(_) if schedule.needs.folds.any() => total / columns,
+            Some(_) | None => rows,
         };
         let steps = match &schedule.needs.mainloop {
             Some(mainloop) => up(parameters.inner, mainloop.depth()).max(1),
@@ -231,10 +246,15 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let row = beside(row, tile.cluster.rows(), below);
         let column = beside(column, tile.cluster.columns(), right);
         let first_row = row * tile.rows;
-        let (first_row, row_end) = match segment {
+        let (first_row, row_end) = match &segment {
             Some(segment) => (first_row + segment.begin, segment.end),
             None => (first_row, self.rows),
         };
+        let segment = segment.filter(|_| self.schedule.needs.folds.any()).map(|segment| {
+            let [first, count] = [segment.first_tile / self.columns, segment.clusters];
+            let [first, count] = [first, count].map(|it| it * tile.cluster.rows());
+            TilesOfSegment { first, count }
+        });
         let contraction =
             self.contraction.map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
         let depth = self.schedule.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
@@ -249,6 +269,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             column: column * self.schedule.width(),
             index: [row, column],
             within,
+            segment,
             batch: self.batch_dims.batch(batch),
             followed,
         }
