@@ -21,6 +21,7 @@ mod outputs;
 mod parts;
 mod random;
 mod reductions;
+mod segments;
 mod tops;
 
 use postlude::DType;
@@ -132,6 +133,7 @@ impl Draw {
             factors,
             further_batches: Vec::new(),
             shares_operand: false,
+            is_segmented: false,
             named: None,
             inputs: Vec::new(),
             values: Vec::new(),

@@ -6,7 +6,7 @@ use crate::graph::{Binary, Call, NodeId, Op, Unary};
 use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
-use super::{Body, Lowered, segments};
+use super::{Body, Lowered, masked, segments};
 
 impl Body<'_> {
     pub(super) fn lower_call(
@@ -269,6 +269,7 @@ impl Body<'_> {
             "join" => self.lower_join(arguments, at),
             _ if !self.count_fits(entry, arguments, at) => Lowered::Poison,
             "take" => self.lower_take(arguments, at),
+            masked::MASKED => self.lower_masked(arguments, at),
             "gather" => self.lower_gather(arguments, at),
             "combine" => self.lower_combine(arguments, at),
             _ => self.lower_pick(arguments, at),

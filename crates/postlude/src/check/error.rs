@@ -80,6 +80,8 @@ pub enum CheckError {
         "`combine` reads two inputs with dims [{row}, k], k an integer from 1 to 64: positions of i32, and weights of floats"
     )]
     CombineLists { row: String, at: Span },
+    #[error("the counts of rows are an input `i32[E]`, one for each batch of `{x}: [E, C, K]`")]
+    MaskedCounts { x: String, at: Span },
     #[error("the ends of segments are an input `i32[E]`")]
     SegmentsEnds { at: Span },
     #[error("segments are rows of a matrix, and `{segments}` numbers the matrices that they meet")]
@@ -270,7 +272,7 @@ impl CheckError {
             | E::SeveralValues { at } | E::SplitArguments { at, .. } | E::SplitCount { at, .. } | E::SplitDim { at, .. } | E::RunParts { at, .. } | E::DimList { at } | E::ConcatDims { at, .. }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
-            | E::GatherTable { at, .. } | E::GatherIndex { at, .. } | E::CombineLists { at, .. }
+            | E::GatherTable { at, .. } | E::GatherIndex { at, .. } | E::CombineLists { at, .. } | E::MaskedCounts { at, .. }
             | E::SegmentsPlace { at } | E::SegmentsEnds { at } | E::SegmentsDims { at, .. } | E::SegmentsFold { at, .. } | E::SegmentsRuns { at } | E::SegmentsUnwritten { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
@@ -418,6 +420,7 @@ impl CheckError {
             E::GatherTable { .. } => {
                 "name an input as in `X: bf16[S, N]`, or a value that another product computes".to_owned()
             }
+            E::MaskedCounts { .. } => "declare one, as in `count: i32[E]`".to_owned(),
             E::GatherIndex { .. } => "declare one, as in `index: i32[T]`".to_owned(),
             E::CombineLists { row, .. } => {
                 format!("declare them, as in `position: i32[{row}, 2]` and `weight: f32[{row}, 2]`")

@@ -545,7 +545,13 @@ impl Body<'_> {
             let op = if divides { Binary::Divide } else { Binary::Multiply };
             value = self.binary(op, a, b, at);
         }
-        value
+        match (self.row_counts, value) {
+            (Some(counts), Lowered::Node(value)) => {
+                let counts = self.graph.make(Op::Input(counts));
+                self.mask(value, counts, at)
+            }
+            (_, value) => value,
+        }
     }
 
     /// The expressions that a product's value is made of beside its accumulator.

@@ -9,6 +9,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span, near
 
 use super::error::CheckError;
 use super::inputs_of;
+use super::masked;
 use super::operand::{
     Factor, LeafRead, OperandDims, assignment, dims, has_gathered, is_operand, leaves,
     read_statements, resolve, tensors,
@@ -94,6 +95,8 @@ pub(super) fn find(
     let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else { return None };
     let span = ast.exprs[id].span;
     let cuts = Cuts::of(ast, [left_id, right_id]).map_err(|error| errors.push(error)).ok()?;
+    let mask = masked::mask(ast, left_id);
+    let left_id = mask.as_ref().map_or(left_id, |mask| mask.rows);
     let [left_id, right_id] = cuts.operands([left_id, right_id]);
     let mut inputs = inputs_of(unit.declarations);
     let mut resolving = Resolving { unit, inputs: &mut inputs, errors };
@@ -113,7 +116,11 @@ pub(super) fn find(
     }
     let batches = [left.batch.as_slice(), &right.batch];
     let cut = cuts.apply(&ast.exprs, (space, product), &inputs, batches);
-    let (space, product) = cut.map_err(|error| errors.push(error)).ok()?;
+    let (space, mut product) = cut.map_err(|error| errors.push(error)).ok()?;
+    if let Some(mask) = mask {
+        let counts = mask.counts(&ast.exprs, &space, &inputs);
+        product.masked = Some(counts.map_err(|error| errors.push(error)).ok()?);
+    }
     for (matrix, ends) in [&left, &right].into_iter().zip(cuts.ends(&ast.exprs)) {
         let input = &inputs[matrix.operand.0.0 as usize];
         let written = unit.check_written(input, ends, matrix.span);
@@ -126,6 +133,7 @@ pub(super) fn find(
     let mut varying = [left.varying, right.varying].concat();
     varying.extend(deep_statements(unit, [left_id, right_id]));
     varying.extend(segments::cut_statements(ast));
+    varying.extend(masked::mask_statements(ast));
     let outside = outside_statements(unit);
     varying.retain(|place| !outside.contains(place));
     Some(Found { graph, factors, varying, main })

@@ -254,13 +254,20 @@ impl Graph {
             Op::Input(input) | Op::Take(input, _) | Op::Entry(input, ..) => Some(input),
             _ => None,
         });
-        products.chain(sources).chain(nodes).chain(self.ends()).chain(self.contraction_ends())
+        let lists = self.ends().into_iter().chain(self.contraction_ends()).chain(self.row_counts());
+        products.chain(sources).chain(nodes).chain(lists)
     }
 
     /// The input that says where segments of the contraction end.
     pub(crate) fn contraction_ends(&self) -> Option<InputId> {
         let ends = self.products.first()?.segments.as_ref()?;
         Some(InputId(self.place_of(ends) as u32))
+    }
+
+    /// The input that says how many rows of each batch are used.
+    pub(crate) fn row_counts(&self) -> Option<InputId> {
+        let counts = self.products.first()?.masked.as_ref()?;
+        Some(InputId(self.place_of(counts) as u32))
     }
 
     /// Whether rows or contractions of this graph, or of one that it reads, are cut into segments.

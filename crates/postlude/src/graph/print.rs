@@ -40,6 +40,9 @@ impl fmt::Display for Graph {
             if let Some(ends) = &product.segments {
                 write!(f, " contracts {ends}")?;
             }
+            if let Some(count) = &product.masked {
+                write!(f, " masked {count}")?;
+            }
             writeln!(f, "{}", segments_text(self.space()))?;
         }
         if self.products().is_empty() {

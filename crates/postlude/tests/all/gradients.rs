@@ -208,6 +208,7 @@ const WITHOUT: &[&str] = &[
     "moe_combine",
     "moe_forward",
     "moe_gathered_linear",
+    "moe_masked_linear",
     "moe_router",
     "multihead_causal_scores",
     "pairwise_distances",

@@ -104,6 +104,7 @@ const PLANNED: &[&str] = &[
     "moe_gathered_linear",
     "moe_input_gradient",
     "moe_linear",
+    "moe_masked_linear",
     "moe_router",
     "moe_swiglu",
     "moe_weight_gradient",

@@ -24,6 +24,17 @@ impl<'k> Ends<'k> {
     pub(super) fn declare<C: Architecture>(k: Kernel<'k, C>) -> Ends<'k> {
         Ends { pointer: k.parameter_pointer("ends"), stride: k.parameter_u64("ends_stride") }
     }
+
+    /// The number of a batch, where they are counts of rows; at least 0.
+    pub(super) fn count<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        batch: Reg<'k, U32>,
+    ) -> Reg<'k, U32> {
+        let from = self.pointer.load() + k.widen(batch) * self.stride.load();
+        let [count] = k.load_global::<S32, 1>(from, LoadCache::ReadOnly);
+        count.max(0_i32).cast::<U32>()
+    }
 }
 
 /// The K of a batch's product.

@@ -33,6 +33,8 @@ pub(super) struct TileScheduler<'k, C> {
     segments: Option<Segments<'k, C>>,
     /// Where the contraction is, and how long it is.
     contraction: Option<Ends<'k>>,
+    /// Where rows of a batch from a count on are not used: the counts.
+    counts: Option<Ends<'k>>,
     inner: Reg<'k, U32>,
     batch_dims: BatchDims<'k>,
     rank: Reg<'k, U32>,
@@ -91,7 +93,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
         let ragged = schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.ragged);
-        let segments = parameters.ends.filter(|_| !ragged).map(|ends| Segments {
+        let masked = schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.masked);
+        let segments = parameters.ends.filter(|_| !ragged && !masked).map(|ends| Segments {
             k,
             ends,
             count: parameters.batches,
@@ -130,6 +133,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             rows: parameters.rows,
             segments,
             contraction: parameters.ends.filter(|_| ragged),
+            counts: parameters.ends.filter(|_| masked),
             inner: parameters.inner,
             batch_dims: parameters.batch_dims,
             rank,
@@ -243,6 +247,9 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             count => number.mad(count, place),
         };
         let [below, right] = self.place;
+        // All CTAs of a cluster have as many steps.
+        let cluster_row = row * (tile.rows * tile.cluster.rows());
+        let used = self.counts.map(|counts| cluster_row.lt(counts.count(self.k, batch)));
         let row = beside(row, tile.cluster.rows(), below);
         let column = beside(column, tile.cluster.columns(), right);
         let first_row = row * tile.rows;
@@ -261,6 +268,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let steps = contraction.map_or(self.steps, |of| {
             ((of.end - of.begin + (depth - 1)) >> depth.trailing_zeros()).max(1)
         });
+        let steps = used.map_or(steps, |used| steps.select(1, used));
         WorkTile {
             row: first_row,
             row_end,
