@@ -181,6 +181,8 @@ fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found
     let all: Vec<&[Dim]> = all.filter_map(|declared| declared.dims.as_deref()).collect();
     let space = if let Some(cut) = segments::cut_values(ast, values.iter().copied()) {
         let space = declared_space(&leading(unit, &[], &[cut.rows]), &all);
+        let segment = cut.dim(&ast.exprs, unit.declarations);
+        let space = space.map(|space| with_stored_columns(space, segment.as_ref(), unit.outputs));
         let space = cut.apply(&ast.exprs, space, &inputs_of(unit.declarations));
         space.map_err(|error| errors.push(error)).ok()?
     } else {
@@ -199,6 +201,21 @@ fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found
     let mut graph = Graph::new(name, inputs_of(unit.declarations), space, Vec::new());
     name_parts(&ast.exprs, &mut graph);
     Some(Found { graph, factors: Vec::new(), varying: Vec::new(), main: None })
+}
+
+/// The space of vectors along rows with the columns that outputs repeat their values along, where some do.
+fn with_stored_columns(space: Space, segment: Option<&Dim>, outputs: &[Declaration]) -> Space {
+    if space.column != Dim::Size(1) {
+        return space;
+    }
+    let stored = outputs.iter().filter_map(|output| output.dims.as_deref()).flatten();
+    let other = |dim: &&Dim| {
+        matches!(dim, Dim::Name { .. }) && !dim.same_base(&space.row) && Some(*dim) != segment
+    };
+    match stored.into_iter().find(other) {
+        Some(column) => Space::new(space.batch, space.row, column.clone()),
+        None => space,
+    }
 }
 
 /// The dims of outputs, and those of what some values read; rows that are gathered are those of their index.
