@@ -136,7 +136,7 @@ impl Sweep<'_> {
         let dtypes = [left.rows, right.as_ref().map_or(b, |right| right.rows)];
         let dtypes = dtypes.map(|operand| self.operand_dtype(operand));
         let at = self.ast.exprs[id].span;
-        for dtype in dtypes.into_iter().filter(|dtype| dtype.elem() != Elem::F32) {
+        if let Some(dtype) = dtypes.into_iter().find(|dtype| dtype.elem() != Elem::F32) {
             return Err(GradError::Product { dtype, at });
         }
         let Some(pair) = self.info(id).reads() else { return Ok(true) };

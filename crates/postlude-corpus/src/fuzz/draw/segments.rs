@@ -32,6 +32,10 @@ impl Draw {
         let inputs = cut.inputs.iter_mut().filter_map(|input| input.dims.as_mut());
         for dims in inputs.chain(cut.outputs.iter_mut().map(|output| &mut output.dims)) {
             if dims.iter().any(|dim| dim.same_base(&Dim::name("M"))) {
+                // Elements may be packed along the last dim, whose size is a multiple then.
+                if dims.last() == Some(&Dim::name("L")) {
+                    return;
+                }
                 dims.retain(|dim| *dim != Dim::name("L"));
             }
         }

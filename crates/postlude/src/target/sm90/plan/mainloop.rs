@@ -13,6 +13,7 @@ use super::widened::{SPAN_BYTES, Widened, widened_operand};
 
 /// What the products of a launch need of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Knobs of a schedule, each by itself.
 pub(crate) struct Mainloop {
     /// How A and B are loaded.
     pub(crate) operands: [OperandLoad; 2],
