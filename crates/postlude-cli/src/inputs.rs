@@ -38,13 +38,16 @@ pub(crate) fn make(
             (Some(Given::Fill(_)) | None, None) => return Err(unset(&input.name).into()),
             (given @ (Some(Given::Fill(_)) | None), Some(dims)) => {
                 let rows = graph.segment_rows(&input.name).map(|rows| problem.shape(&[rows])[0]);
+                let gathered = graph.index_rows(&input.name).map(|dim| problem.shape(&[dim])[0]);
                 let kind = match given {
                     Some(Given::Fill(kind)) => *kind,
                     _ if rows.is_some() => Fill::Ends,
+                    _ if gathered.is_some() => Fill::Labels,
                     _ => default_fill(input, labels.contains_key(&place)),
                 };
                 // Labels that no `pick` reads are compared with columns.
-                let count = rows.or(labels.get(&place).copied()).unwrap_or(problem.columns());
+                let known = rows.or(gathered).or(labels.get(&place).copied());
+                let count = known.unwrap_or(problem.columns());
                 let tensor = draw(kind, input, &problem.shape(dims), count, seed);
                 Argument::Tensor(tensor.map_err(|error| loaded.failure(error))?)
             }

@@ -57,7 +57,7 @@ impl Entry {
 #[rustfmt::skip] // A list.
 pub const CONTEXTUAL: &[&str] = &[
     "argmax", "argmin", "topk", "split",
-    "segments", "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
+    "segments", "masked", "gather", "combine", "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
     "trunc", "tan", "atan", "sinh", "cosh", "asinh", "fmod", "logsigmoid", "var",
 ];
 
@@ -210,6 +210,9 @@ pub const FUNCTIONS: &[Entry] = &[
     s("topk", &["x", "k", "dim"], "`values, indices = topk(x, k, N)`: the k largest of each row in order, nan first, and where they are; of equal ones the lower index first; k is 1 to 64, and the results have dims [M, k]"),
     s("take", &["table", "index"], "table[index] of an input with one dim; nan for an index outside of it"),
     s("segments", &["x", "ends"], "`segments(A, ends) @ W.T` with `ends: i32[E]`, `W: bf16[E, N, K]`: the rows of A up to `ends[0]` meet `W[0]`, those up to `ends[1]` meet `W[1]`; rows behind the last end are not written"),
+    s("masked", &["x", "count"], "rows of each batch from its count on are 0: `masked(A, count) @ W.T` with `A: bf16[E, C, K]`, `count: i32[E]`, `W: bf16[E, N, K]` does not multiply them"),
+    s("gather", &["x", "index"], "rows of x: `gather(X, index)` with `X: bf16[S, N]`, `index: i32[T]` has dims [T, N], also as an operand of `@`; nan for an index outside of X's rows"),
+    s("combine", &["x", "position", "weight"], "`combine(D, position, weight)` with `position: i32[T, 2]`, `weight: f32[T, 2]`: the sum of `weight[t, j] * D[position[t, j]]` in the order of j; nan for a position outside of D's rows"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];
 

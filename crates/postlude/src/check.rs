@@ -9,9 +9,11 @@ mod call;
 mod definitions;
 mod dims;
 mod error;
+mod gather;
 mod idioms;
 mod infer;
 mod lower;
+mod masked;
 mod operand;
 mod parts;
 mod product;
@@ -66,7 +68,8 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
         (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = Some(calls);
-    let unit = Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let (root, products, values) = (None, &products, &computed);
+    let unit = Unit { ast, declarations, outputs, root, calls, products, computed: values };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Err(first(errors)) };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);
@@ -118,7 +121,8 @@ pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     };
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = None;
-    let unit = Unit { ast, declarations, outputs, calls, products: &products, computed: &computed };
+    let (root, products, values) = (None, &products, &computed);
+    let unit = Unit { ast, declarations, outputs, root, calls, products, computed: values };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Vec::new() };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);
@@ -251,6 +255,8 @@ struct Body<'a> {
     blamed_inputs: Vec<usize>,
     /// Factors of the accumulator that left the operands.
     factors: Vec<Factor>,
+    /// The input that counts the rows of the product that are not 0.
+    row_counts: Option<InputId>,
     /// Statements whose values vary along K, and the names that they assign.
     varying: Vec<usize>,
     varying_names: Vec<&'a str>,
@@ -282,6 +288,7 @@ impl<'a> Body<'a> {
             batch_dims: Vec::new(),
             blamed_inputs: Vec::new(),
             factors: Vec::new(),
+            row_counts: None,
             varying: Vec::new(),
             varying_names: Vec::new(),
             unit: None,
@@ -294,9 +301,10 @@ impl<'a> Body<'a> {
         let Found { graph, factors, varying, main } = found;
         let targets = varying.iter().flat_map(|place| &unit.ast.statements[*place].targets);
         let varying_names = targets.map(|name| name.text.as_str()).collect();
+        let row_counts = graph.row_counts();
         let body = Body::new(graph, &unit.ast.exprs, unit.declarations, errors);
         let calls = unit.calls;
-        Body { factors, varying, varying_names, unit: Some(unit), main, calls, ..body }
+        Body { factors, row_counts, varying, varying_names, unit: Some(unit), main, calls, ..body }
     }
 
     fn report(&mut self, error: CheckError) -> Lowered {

@@ -13,6 +13,7 @@ mod functions;
 mod hoist;
 mod parts;
 mod rules;
+mod segments;
 mod text;
 
 use std::collections::HashMap;
@@ -24,8 +25,9 @@ use crate::syntax::{
     nearest,
 };
 
-use dims::{Info, Known};
+use dims::{Info, Known, without_segments};
 pub use error::GradError;
+use segments::Cut;
 
 /// What the forward pass keeps for the backward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -57,24 +59,11 @@ pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Der
     let ast = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
     let (named, wrt) = (!wrt.is_empty(), asked(signature, wrt)?);
-    refuse_segments(&ast)?;
     let mut sweep = Sweep::new(&ast, signature, &wrt, save);
+    sweep.refuse_mixed_rows()?;
     sweep.run()?;
     let gradients = sweep.gradients(&wrt, named)?;
     Ok(text::write(&sweep, &gradients, save))
-}
-
-/// Refuses rows that are cut into segments: cotangents of rows behind the last one are not there to be summed.
-fn refuse_segments(ast: &Ast) -> Result<(), GradError> {
-    for (_, expr) in ast.exprs.iter() {
-        if let ExprKind::Call { function, .. } = &expr.kind
-            && function.text == "segments"
-        {
-            let (function, argument, at) = (function.text.clone(), None, expr.span);
-            return Err(GradError::Function { function, argument, at });
-        }
-    }
-    Ok(())
 }
 
 /// The inputs that are asked for.
@@ -133,6 +122,8 @@ struct Sweep<'a> {
     read: Vec<(String, String)>,
     /// How many products there are so far.
     products: usize,
+    /// Rows that are cut into segments.
+    cuts: Vec<Cut>,
 }
 
 impl<'a> Sweep<'a> {
@@ -156,6 +147,7 @@ impl<'a> Sweep<'a> {
             names: names.map(|name| name.text.clone()).collect(),
             read: Vec::new(),
             products: known.products,
+            cuts: known.cuts,
         }
     }
 
@@ -199,7 +191,8 @@ impl<'a> Sweep<'a> {
         }
         let cotangent = self.free_name(&format!("d_{name}"));
         let dims = output.dims.clone().unwrap_or_default();
-        let value = self.push(ExprKind::Name(cotangent.clone()), Info::of_tensor(&dims));
+        let info = Info::of_declared(&dims, &self.cuts);
+        let value = self.push(ExprKind::Name(cotangent.clone()), info);
         self.read.push((name.clone(), cotangent));
         self.add_to_name(name, value);
     }
@@ -219,6 +212,7 @@ impl<'a> Sweep<'a> {
                 continue;
             };
             let value = self.of_declared_dims(name, value);
+            let value = self.of_segments(value);
             let target = self.free_name(&format!("d_{name}"));
             self.statements.push((vec![target.clone()], value));
             gradients.push((name.clone(), target));
@@ -298,7 +292,7 @@ impl<'a> Sweep<'a> {
 
     fn push(&mut self, kind: ExprKind, info: Info) -> ExprId {
         let id = self.exprs.push(kind, Span::default());
-        self.infos.push(info);
+        self.infos.push(without_segments(info, &self.cuts));
         id
     }
 

@@ -334,6 +334,11 @@ impl Graph {
         }
     }
 
+    /// Whether an input with two dims is read by two indices: its own rows and columns, whatever the body's are.
+    pub(crate) fn is_table(&self, input: InputId) -> bool {
+        self.nodes().any(|(_, node)| matches!(node.op, Op::Entry(table, ..) if table == input))
+    }
+
     /// Whether two reductions have one partial result: they keep as many of the largest of the same terms.
     pub(crate) fn folds_alike(&self, a: NodeId, b: NodeId) -> bool {
         self.supplies(a, b) && self.supplies(b, a)

@@ -31,7 +31,7 @@ use crate::graph::{Graph, Output};
 
 pub use bind::BoundProgram;
 pub use program::TileProgram;
-pub(crate) use program::table_dim;
+pub(crate) use program::table_dims;
 pub(crate) use reductions::{Batches, How, Reduction, ReductionScope, Source};
 pub use refusal::LowerRefusal;
 pub(crate) use refusal::needing;

@@ -22,6 +22,7 @@ mod parts;
 mod program;
 mod random;
 mod reductions;
+mod segments;
 mod tops;
 
 use postlude::DType;
@@ -153,6 +154,7 @@ impl Draw {
             factors,
             further_batches: Vec::new(),
             shares_operand: false,
+            is_segmented: false,
             named: None,
             inputs: Vec::new(),
             values: Vec::new(),

@@ -60,8 +60,8 @@ pub fn wanted() -> BTreeSet<String> {
                 on(name, &drawn.collect::<Vec<_>>());
             }
             (Group::Elementwise | Group::Activation | Group::Bits, name) => on(name, &ELEMENTS),
-            // Grouped products are not drawn: their ends are data, and their cases are in the corpus.
-            (Group::Structure, "segments") => {}
+            // Segments are drawn as batches of the product; tables of rows are in the corpus.
+            (Group::Structure, "segments" | "masked" | "gather" | "combine") => {}
             (Group::Structure, "take") => on("take", &["vector along N", "vector along M"]),
             (Group::Composite | Group::Reduction, name) => on(name, &reduced),
             (Group::Structure, name @ ("concat" | "join")) => {
@@ -104,7 +104,8 @@ pub fn wanted() -> BTreeSet<String> {
 const PLACELESS: [&str; 4] = ["philox", "uniform", "normal", "index"];
 
 /// What is neither a function nor a dtype.
-const OTHERS: [&str; 39] = [
+const OTHERS: [&str; 40] = [
+    "rows cut into segments",
     "a split of a split",
     "a split of an input",
     "a split of an input's fraction",
@@ -353,6 +354,9 @@ impl Found<'_> {
         }
         if sketch.form == Form::OneLiner {
             self.add("a one-liner");
+        }
+        if sketch.is_segmented {
+            self.add("rows cut into segments");
         }
         let [a, b] = sketch.factors;
         match (a.batched, b.batched) {

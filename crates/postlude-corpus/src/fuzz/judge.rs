@@ -208,14 +208,16 @@ fn difference(want: &Evaluated, got: &Tensor) -> Option<String> {
     if let Err(found) = expect::same_type(want, got) {
         return Some(found);
     }
-    let elements = got.values().into_iter().enumerate();
+    let all = got.values();
+    let elements = (0..want.values.len()).map(|at| (at, all[want.place(at)]));
     let outside: Vec<(usize, f64)> =
         elements.filter(|(at, got)| want.distance(*at, *got) > 1.0).collect();
     if outside.is_empty() {
-        return None;
+        return overwritten(want, &all);
     }
     let shown = outside.iter().take(SHOWN);
-    let shown = shown.map(|(at, got)| expect::element(want, *at, *got, want.values[*at].nominal));
+    let shown = shown
+        .map(|(at, got)| expect::element(want, want.place(*at), *got, want.values[*at].nominal));
     Some(format!(
         "{} of {} elements of `{}` are wrong\n  {}",
         outside.len(),
@@ -223,4 +225,13 @@ fn difference(want: &Evaluated, got: &Tensor) -> Option<String> {
         want.name,
         shown.collect::<Vec<_>>().join("\n  ")
     ))
+}
+
+/// The first element that the kernel does not write and that is not what memory of zeros holds, as it was before.
+fn overwritten(want: &Evaluated, all: &[f64]) -> Option<String> {
+    let mut kept = vec![true; all.len()];
+    (0..want.values.len()).for_each(|at| kept[want.place(at)] = false);
+    let before = Tensor::zeros(want.dtype, vec![1]).ok()?.values()[0];
+    let at = (0..all.len()).find(|at| kept[*at] && all[*at] != before)?;
+    Some(format!("element {at} of `{}` is behind all segments, and was written", want.name))
 }

@@ -116,6 +116,8 @@ pub struct Sketch {
     pub(super) further_batches: Vec<(&'static str, usize)>,
     /// Whether B is A under other dims.
     pub(super) shares_operand: bool,
+    /// Whether L numbers segments of A's rows.
+    pub(super) is_segmented: bool,
     /// The split into dims with names, where there is one.
     pub(super) named: Option<Named>,
     pub(super) inputs: Vec<Declared>,
@@ -150,6 +152,9 @@ impl Sketch {
             if let Some(dims) = &input.dims {
                 let _ = write!(text, "[{}]", list(dims));
             }
+        }
+        if self.is_segmented {
+            text.push_str(", ends: i32[L]");
         }
         let outputs = self.outputs.iter();
         let outputs =

@@ -168,7 +168,15 @@ impl Specimen {
                 Some(dims) => {
                     let kind = self.fills.get(&input.name).copied().unwrap_or_default();
                     let (shape, seed) = (problem.shape(dims), seed_for(self.seed, &input.name));
-                    let packed = fill(kind, input.dtype, &shape, problem.product_columns(), seed)?;
+                    let packed = match graph.segment_rows(&input.name) {
+                        // In some kernels a few rows are in no segment.
+                        Some(rows) => {
+                            let rows = problem.shape(&[rows])[0];
+                            let within = rows - rows.min(self.seed as usize % 3 * rows / 8);
+                            fill(Fill::Ends, input.dtype, &shape, within, seed)?
+                        }
+                        None => fill(kind, input.dtype, &shape, problem.product_columns(), seed)?,
+                    };
                     Argument::Tensor(self.put(&input.name, &packed)?)
                 }
             };

@@ -161,6 +161,9 @@ functions! {
     float() is "float": "The f32 with these bits.", "x.float()" => "float(x)";
     dropout(p, seed, offset) is "dropout": "0 with probability `p`, else scaled by `1 / (1 - p)`.", "x.dropout(0.1, 7, 0)" => "dropout(x, 0.1, 7, 0)";
     segments(ends) is "segments": "Rows that are cut into segments which end where an input says: the left operand of a product.", "x.segments(y)" => "segments(x, y)";
+    masked(count) is "masked": "Rows of each batch from its count on are 0.", "x.masked(y)" => "masked(x, y)";
+    gather(index) is "gather": "Rows of an input or a stored value, by their numbers.", "x.gather(y)" => "gather(x, y)";
+    combine(position, weight) is "combine": "Weighted sums of rows, by their numbers.", "x.combine(y, y)" => "combine(x, y, y)";
     take(index) is "take": "Of an input with one dim the elements at an index.", "x.take(y)" => "take(x, y)";
     pick(index) is "pick": "In each row the element at the index.", "x.pick(y)" => "pick(x, y)";
     concat(right) is "concat": "What `halves` takes apart.", "x.concat(x)" => "concat(x, x)";

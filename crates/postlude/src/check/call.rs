@@ -6,7 +6,7 @@ use crate::graph::{Binary, Call, NodeId, Op, Unary};
 use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
-use super::{Body, Lowered, segments};
+use super::{Body, Lowered, masked, segments};
 
 impl Body<'_> {
     pub(super) fn lower_call(
@@ -264,11 +264,14 @@ impl Body<'_> {
                 self.report(CheckError::TwoValues { function: entry.name.to_owned(), at })
             }
             "split" => self.report(CheckError::SeveralValues { at }),
-            segments::SEGMENTS => self.report(CheckError::SegmentsPlace { at }),
+            segments::SEGMENTS => self.lower_segments(arguments, at),
             "concat" => self.lower_concat(arguments, at),
             "join" => self.lower_join(arguments, at),
             _ if !self.count_fits(entry, arguments, at) => Lowered::Poison,
             "take" => self.lower_take(arguments, at),
+            masked::MASKED => self.lower_masked(arguments, at),
+            "gather" => self.lower_gather(arguments, at),
+            "combine" => self.lower_combine(arguments, at),
             _ => self.lower_pick(arguments, at),
         }
     }

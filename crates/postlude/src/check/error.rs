@@ -66,8 +66,22 @@ pub enum CheckError {
         "the rows `{row}`, columns `{column}` and contraction `{inner}` of `@` need three different names"
     )]
     SameDims { row: String, column: String, inner: String, twice: Option<String>, at: Span },
-    #[error("`segments(x, ends)` stands to the left of `@` only")]
+    #[error(
+        "`segments(x, ends)` is an operand of `@`, or a value among rows that the same ends cut"
+    )]
     SegmentsPlace { at: Span },
+    #[error("`{function}` reads rows of a tensor with two dims, the second of which is `{column}`")]
+    GatherTable { function: &'static str, column: String, at: Span },
+    #[error(
+        "rows are gathered by an i32 that has one value a row; this is {elem} and has dims [{has}]"
+    )]
+    GatherIndex { elem: Elem, has: String, at: Span },
+    #[error(
+        "`combine` reads two inputs with dims [{row}, k], k an integer from 1 to 64: positions of i32, and weights of floats"
+    )]
+    CombineLists { row: String, at: Span },
+    #[error("the counts of rows are an input `i32[E]`, one for each batch of `{x}: [E, C, K]`")]
+    MaskedCounts { x: String, at: Span },
     #[error("the ends of segments are an input `i32[E]`")]
     SegmentsEnds { at: Span },
     #[error("segments are rows of a matrix, and `{segments}` numbers the matrices that they meet")]
@@ -258,6 +272,7 @@ impl CheckError {
             | E::SeveralValues { at } | E::SplitArguments { at, .. } | E::SplitCount { at, .. } | E::SplitDim { at, .. } | E::RunParts { at, .. } | E::DimList { at } | E::ConcatDims { at, .. }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
+            | E::GatherTable { at, .. } | E::GatherIndex { at, .. } | E::CombineLists { at, .. } | E::MaskedCounts { at, .. }
             | E::SegmentsPlace { at } | E::SegmentsEnds { at } | E::SegmentsDims { at, .. } | E::SegmentsFold { at, .. } | E::SegmentsRuns { at } | E::SegmentsUnwritten { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
@@ -402,7 +417,17 @@ impl CheckError {
                     .to_owned()
             }
             E::OperandRank { rank, .. } if *rank > 5 => "make neighbouring batch dims one".to_owned(),
-            E::SegmentsPlace { .. } => "write `segments(A, ends) @ W.T`".to_owned(),
+            E::GatherTable { .. } => {
+                "name an input as in `X: bf16[S, N]`, or a value that another product computes".to_owned()
+            }
+            E::MaskedCounts { .. } => "declare one, as in `count: i32[E]`".to_owned(),
+            E::GatherIndex { .. } => "declare one, as in `index: i32[T]`".to_owned(),
+            E::CombineLists { row, .. } => {
+                format!("declare them, as in `position: i32[{row}, 2]` and `weight: f32[{row}, 2]`")
+            }
+            E::SegmentsPlace { .. } => {
+                "write `segments(A, ends) @ W.T`, or cut all values of the body by one list of ends".to_owned()
+            }
             E::SegmentsEnds { .. } => "declare one, as in `ends: i32[E]`".to_owned(),
             E::SegmentsDims { .. } => {
                 "declare them `A: bf16[T, K]`, `ends: i32[E]` and `W: bf16[E, N, K]`".to_owned()

@@ -59,6 +59,7 @@ pub fn infer(ast: &Ast, bindings: &Bindings) -> Result<Ast, Vec<CheckError>> {
         ast,
         declarations: &inputs,
         outputs: &[],
+        root: None,
         calls: Some(calls),
         products: &products,
         computed: &computed,
@@ -276,7 +277,7 @@ fn indices(ast: &Ast) -> BTreeSet<&str> {
         ExprKind::Call { function, arguments, .. } => {
             let seed = seed_place(&function.text);
             let places = match function.text.as_str() {
-                "pick" | "take" => [Some(1), None],
+                "pick" | "take" | "gather" => [Some(1), None],
                 _ => [seed, seed.map(|seed| seed + 1)],
             };
             places.map(|place| arguments.get(place?).copied())

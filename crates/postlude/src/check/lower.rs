@@ -115,9 +115,9 @@ impl<'a> Body<'a> {
                 ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => open.push(*a),
                 ExprKind::Infix(_, a, b) => open.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
-                    let values = arguments.iter().enumerate().filter(|(place, id)| {
+                    let values = arguments.iter().enumerate().filter(|(place, _)| {
                         !is_dim_argument(&function.text, *place)
-                            && !self.is_table_argument(&function.text, *place, **id)
+                            && !self.is_table_argument(&function.text, arguments, *place)
                     });
                     open.extend(values.map(|(_, id)| *id));
                 }

@@ -68,6 +68,28 @@ impl OperandDims {
 pub(super) struct Leaf<'a> {
     pub(super) name: &'a str,
     pub(super) swapped: bool,
+    pub(super) read: LeafRead,
+}
+
+/// How a name is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeafRead {
+    /// As a value.
+    Value,
+    /// Row by row, as an index of this expression says.
+    Gathered(ExprId),
+    /// As a list of rows and weights.
+    List,
+}
+
+/// Whether a function reads rows of its first argument, which is a tensor in memory.
+pub(super) fn gathers(function: &str) -> bool {
+    matches!(function, "gather" | "combine")
+}
+
+/// Whether an expression reads rows of tensors in memory, outside of operands.
+pub(super) fn has_gathered(ast: &Ast, root: ExprId) -> bool {
+    reads(ast, root, false).gathers
 }
 
 /// Whether a product multiplies such elements, or what they are widened to.
@@ -85,10 +107,25 @@ pub(super) fn assignment<'a>(ast: &'a Ast, name: &str) -> Option<(usize, &'a Sta
 struct Reads<'a> {
     leaves: Vec<Leaf<'a>>,
     statements: BTreeSet<usize>,
+    gathers: bool,
+}
+
+/// The leaf that an argument of a function which gathers is, if it is no expression.
+fn gathered_leaf<'a>(ast: &'a Ast, arguments: &[ExprId], place: usize) -> Option<Leaf<'a>> {
+    let (ExprKind::Name(name) | ExprKind::Annotated(name, _)) = &ast.exprs[arguments[place]].kind
+    else {
+        return None;
+    };
+    let read = match arguments {
+        [_, index, ..] if place == 0 => LeafRead::Gathered(*index),
+        [_, _, _, ..] => LeafRead::List,
+        _ => return None,
+    };
+    assignment(ast, name).is_none().then_some(Leaf { name, swapped: false, read })
 }
 
 fn reads(ast: &Ast, root: ExprId, through_products: bool) -> Reads<'_> {
-    let mut found = Reads { leaves: Vec::new(), statements: BTreeSet::new() };
+    let mut found = Reads { leaves: Vec::new(), statements: BTreeSet::new(), gathers: false };
     let mut seen: HashSet<(ExprId, bool)> = HashSet::new();
     let mut open = vec![(root, false)];
     while let Some((id, swapped)) = open.pop() {
@@ -101,7 +138,7 @@ fn reads(ast: &Ast, root: ExprId, through_products: bool) -> Reads<'_> {
                     found.statements.insert(place);
                     open.push((statement.value, swapped));
                 }
-                None => found.leaves.push(Leaf { name, swapped }),
+                None => found.leaves.push(Leaf { name, swapped, read: LeafRead::Value }),
             },
             ExprKind::Product(a, b) if through_products => {
                 open.extend([(*b, swapped), (*a, swapped)]);
@@ -110,6 +147,17 @@ fn reads(ast: &Ast, root: ExprId, through_products: bool) -> Reads<'_> {
             ExprKind::Transpose(a) => open.push((*a, !swapped)),
             ExprKind::Prefix(_, a) => open.push((*a, swapped)),
             ExprKind::Infix(_, a, b) => open.extend([(*b, swapped), (*a, swapped)]),
+            ExprKind::Call { function, arguments, .. } if gathers(&function.text) => {
+                found.gathers = true;
+                for (place, argument) in arguments.iter().enumerate() {
+                    match gathered_leaf(ast, arguments, place) {
+                        Some(leaf) => found.leaves.push(leaf),
+                        // A stored value, as operands of products are.
+                        None if place == 0 && !through_products => {}
+                        None => open.push((*argument, swapped)),
+                    }
+                }
+            }
             ExprKind::Call { arguments, .. } => {
                 open.extend(arguments.iter().rev().map(|argument| (*argument, swapped)));
             }
@@ -130,17 +178,29 @@ pub(super) fn read_statements(ast: &Ast, root: ExprId, through_products: bool) -
 
 /// The tensors with two dims or more that an operand reads, and whether their last two are swapped; the first of those
 /// with the most dims leads.
-pub(super) fn tensors<'a>(
+pub(super) fn tensors(
     ast: &Ast,
     root: ExprId,
-    declarations: &'a [Declaration],
-) -> Vec<(&'a [Dim], bool)> {
+    declarations: &[Declaration],
+) -> Vec<(Vec<Dim>, bool)> {
     let read = leaves(ast, root, false);
+    let declared = |name: &str| {
+        let declared = declarations.iter().find(|input| input.name.text == name)?;
+        declared.dims.as_deref()
+    };
     let read = read.iter().filter_map(|leaf| {
-        let declared = declarations.iter().find(|input| input.name.text == leaf.name)?;
-        Some((declared.dims.as_deref().filter(|dims| dims.len() >= 2)?, leaf.swapped))
+        let dims = declared(leaf.name).filter(|dims| dims.len() >= 2)?;
+        match leaf.read {
+            LeafRead::Value => Some((dims.to_vec(), leaf.swapped)),
+            LeafRead::List => None,
+            LeafRead::Gathered(index) => {
+                let index = leaves(ast, index, false);
+                let row = index.iter().find_map(|leaf| declared(leaf.name)?.first().cloned())?;
+                Some((vec![row, dims.last()?.clone()], leaf.swapped))
+            }
+        }
     });
-    let mut all: Vec<(&[Dim], bool)> = read.collect();
+    let mut all: Vec<(Vec<Dim>, bool)> = read.collect();
     let most = all.iter().map(|(dims, _)| dims.len()).max();
     let leading = all.iter().position(|(dims, _)| Some(dims.len()) == most);
     if let Some(leading) = leading {
@@ -153,7 +213,7 @@ pub(super) fn tensors<'a>(
 pub(super) fn dims(ast: &Ast, root: ExprId, declarations: &[Declaration]) -> Option<OperandDims> {
     let mut found: Option<OperandDims> = None;
     for (dims, swapped) in tensors(ast, root, declarations) {
-        let [batch @ .., first, second] = dims else { continue };
+        let [batch @ .., first, second] = dims.as_slice() else { continue };
         let (first, second) = if swapped { (second, first) } else { (first, second) };
         let Some(found) = &mut found else {
             let (first, second) = (first.clone(), second.clone());
@@ -203,19 +263,13 @@ pub(super) fn resolve(
         errors.push(CheckError::OperandWithoutDims { at });
         return None;
     };
-    let Reads { leaves, statements } = reads(ast, root, false);
-    let read = |name: &str| leaves.iter().any(|leaf| leaf.name == name);
-    let own: Vec<Declaration> =
-        unit.declarations.iter().filter(|input| read(&input.name.text)).cloned().collect();
-    let mut known = inputs_of(&own);
-    for input in &mut known {
-        input.same_as = None;
-    }
-    let graph = Graph::new("operand", known, dims.space(side), Vec::new());
+    let own = unit.read_by(&[root]);
+    let graph = Graph::new("operand", inputs_of(&own), dims.space(side), Vec::new());
     let mut body = Body::new(graph, &ast.exprs, &own, Vec::new());
     body.calls = unit.calls;
+    body.unit = Some(unit);
     let mut varying = Vec::new();
-    for place in statements {
+    for place in read_statements(ast, root, false) {
         let statement = &ast.statements[place];
         body.lower_statement_at(ast, place);
         let varies = |name: &str| match body.names.get(name) {
@@ -427,7 +481,7 @@ impl Resolving<'_, '_> {
                 continue;
             }
             match &graph[node].op {
-                Op::Input(input) => {
+                Op::Input(input) | Op::Entry(input, ..) => {
                     let declared = &graph.inputs()[input.0 as usize];
                     if dtype.is_some_and(|known| known != declared.dtype) {
                         return None;
@@ -491,7 +545,13 @@ impl Body<'_> {
             let op = if divides { Binary::Divide } else { Binary::Multiply };
             value = self.binary(op, a, b, at);
         }
-        value
+        match (self.row_counts, value) {
+            (Some(counts), Lowered::Node(value)) => {
+                let counts = self.graph.make(Op::Input(counts));
+                self.mask(value, counts, at)
+            }
+            (_, value) => value,
+        }
     }
 
     /// The expressions that a product's value is made of beside its accumulator.

@@ -9,9 +9,13 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span, near
 
 use super::error::CheckError;
 use super::inputs_of;
-use super::operand::{Factor, assignment, dims, is_operand, read_statements, resolve};
+use super::masked;
+use super::operand::{
+    Factor, LeafRead, OperandDims, assignment, dims, has_gathered, is_operand, leaves,
+    read_statements, resolve, tensors,
+};
 use super::program::Unit;
-use super::segments::{self, Cuts};
+use super::segments::{self, Cut, Cuts};
 use super::stored::{is_natural, resolve_products, resolve_stored};
 
 /// An operand as written.
@@ -91,15 +95,20 @@ pub(super) fn find(
     let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else { return None };
     let span = ast.exprs[id].span;
     let cuts = Cuts::of(ast, [left_id, right_id]).map_err(|error| errors.push(error)).ok()?;
+    let mask = masked::mask(ast, left_id);
+    let left_id = mask.as_ref().map_or(left_id, |mask| mask.rows);
     let [left_id, right_id] = cuts.operands([left_id, right_id]);
     let mut inputs = inputs_of(unit.declarations);
     let mut resolving = Resolving { unit, inputs: &mut inputs, errors };
+    let [left_cut, right_cut] = cuts.each();
     let left = match cuts {
-        Cuts::None | Cuts::Rows(_) => resolving.matrix(left_id, Side::Left),
+        Cuts::None | Cuts::Rows(_) => resolving.matrix(left_id, Side::Left, left_cut),
         // Its rows are the contraction, as the right operand's are.
-        Cuts::Contraction(_) => resolving.matrix(left_id, Side::Right).map(Matrix::turned),
+        Cuts::Contraction(_) => {
+            resolving.matrix(left_id, Side::Right, left_cut).map(Matrix::turned)
+        }
     };
-    let right = resolving.matrix(right_id, Side::Right);
+    let right = resolving.matrix(right_id, Side::Right, right_cut);
     let (left, right) = (left?, right?);
     let (space, mut product) = multiply(span, &left, &right, &inputs, errors)?;
     for scale in left.scales.iter().chain(&right.scales) {
@@ -107,7 +116,11 @@ pub(super) fn find(
     }
     let batches = [left.batch.as_slice(), &right.batch];
     let cut = cuts.apply(&ast.exprs, (space, product), &inputs, batches);
-    let (space, product) = cut.map_err(|error| errors.push(error)).ok()?;
+    let (space, mut product) = cut.map_err(|error| errors.push(error)).ok()?;
+    if let Some(mask) = mask {
+        let counts = mask.counts(&ast.exprs, &space, &inputs);
+        product.masked = Some(counts.map_err(|error| errors.push(error)).ok()?);
+    }
     for (matrix, ends) in [&left, &right].into_iter().zip(cuts.ends(&ast.exprs)) {
         let input = &inputs[matrix.operand.0.0 as usize];
         let written = unit.check_written(input, ends, matrix.span);
@@ -120,6 +133,7 @@ pub(super) fn find(
     let mut varying = [left.varying, right.varying].concat();
     varying.extend(deep_statements(unit, [left_id, right_id]));
     varying.extend(segments::cut_statements(ast));
+    varying.extend(masked::mask_statements(ast));
     let outside = outside_statements(unit);
     varying.retain(|place| !outside.contains(place));
     Some(Found { graph, factors, varying, main })
@@ -160,9 +174,28 @@ fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
 /// A body without a product: its tensors say what it varies along.
 fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found> {
     let ast = unit.ast;
-    let Some(space) = declared_space(unit.declarations.iter().chain(unit.outputs)) else {
-        errors.push(CheckError::NoProduct { at: body_span(ast) });
-        return None;
+    let values = unit.outputs.iter().filter_map(|output| assignment(ast, &output.name.text));
+    let values = values.map(|(_, statement)| statement.value).chain(unit.root);
+    let values: Vec<ExprId> = values.collect();
+    let all = unit.declarations.iter().chain(unit.outputs);
+    let all: Vec<&[Dim]> = all.filter_map(|declared| declared.dims.as_deref()).collect();
+    let space = if let Some(cut) = segments::cut_values(ast, values.iter().copied()) {
+        let space = declared_space(&leading(unit, &[], &[cut.rows]), &all);
+        let segment = cut.dim(&ast.exprs, unit.declarations);
+        let space = space.map(|space| with_stored_columns(space, segment.as_ref(), unit.outputs));
+        let space = cut.apply(&ast.exprs, space, &inputs_of(unit.declarations));
+        space.map_err(|error| errors.push(error)).ok()?
+    } else {
+        let space = if values.iter().any(|value| has_gathered(ast, *value)) {
+            declared_space(&leading(unit, unit.outputs, &values), &all)
+        } else {
+            declared_space(&all, &all)
+        };
+        let Some(space) = space else {
+            errors.push(CheckError::NoProduct { at: body_span(ast) });
+            return None;
+        };
+        space
     };
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
     let mut graph = Graph::new(name, inputs_of(unit.declarations), space, Vec::new());
@@ -170,11 +203,36 @@ fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found
     Some(Found { graph, factors: Vec::new(), varying: Vec::new(), main: None })
 }
 
-/// The space of tensors: the dims of the first of those with the most, with the finest that any has.
-fn declared_space<'a>(
-    declarations: impl Iterator<Item = &'a Declaration> + Clone,
-) -> Option<Space> {
-    let tensors = declarations.filter_map(|declared| declared.dims.as_deref());
+/// The space of vectors along rows with the columns that outputs repeat their values along, where some do.
+fn with_stored_columns(space: Space, segment: Option<&Dim>, outputs: &[Declaration]) -> Space {
+    if space.column != Dim::Size(1) {
+        return space;
+    }
+    let stored = outputs.iter().filter_map(|output| output.dims.as_deref()).flatten();
+    let other = |dim: &&Dim| {
+        matches!(dim, Dim::Name { .. }) && !dim.same_base(&space.row) && Some(*dim) != segment
+    };
+    match stored.into_iter().find(other) {
+        Some(column) => Space::new(space.batch, space.row, column.clone()),
+        None => space,
+    }
+}
+
+/// The dims of outputs, and those of what some values read; rows that are gathered are those of their index.
+fn leading(unit: Unit<'_>, outputs: &[Declaration], values: &[ExprId]) -> Vec<Vec<Dim>> {
+    let outputs = outputs.iter().filter_map(|output| output.dims.clone());
+    let read = values.iter().flat_map(|value| tensors(unit.ast, *value, unit.declarations));
+    let leaves = values.iter().flat_map(|value| leaves(unit.ast, *value, false));
+    let vectors = leaves.filter(|leaf| leaf.read == LeafRead::Value).filter_map(|leaf| {
+        let declared = unit.declarations.iter().find(|input| input.name.text == leaf.name)?;
+        declared.dims.clone().filter(|dims| dims.len() < 2)
+    });
+    outputs.chain(read.map(|(dims, _)| dims)).chain(vectors).collect()
+}
+
+/// The space of tensors: the dims of the first of the leading ones with the most, with the finest that any of all has.
+fn declared_space<D: AsRef<[Dim]>>(leading: &[D], all: &[&[Dim]]) -> Option<Space> {
+    let tensors = leading.iter().map(AsRef::as_ref);
     let most = tensors.clone().map(<[Dim]>::len).max()?;
     let [batch @ .., row, column] = tensors.clone().find(|dims| dims.len() == most)? else {
         // Vectors have one column.
@@ -185,7 +243,7 @@ fn declared_space<'a>(
         return None;
     }
     let finest = |own: &Dim| {
-        let same = tensors.clone().flatten().filter(|dim| dim.same_base(own));
+        let same = all.iter().copied().flatten().filter(|dim| dim.same_base(own));
         same.min_by_key(|dim| dim.divisor()).unwrap_or(own).clone()
     };
     Some(Space::new(batch.to_vec(), finest(row), finest(column)))
@@ -269,7 +327,7 @@ struct Resolving<'a, 'b> {
 }
 
 impl Resolving<'_, '_> {
-    fn matrix(&mut self, id: ExprId, side: Side) -> Option<Matrix> {
+    fn matrix(&mut self, id: ExprId, side: Side, cut: Option<Cut<'_>>) -> Option<Matrix> {
         let declarations = self.unit.declarations;
         let declares = |name: &str| declarations.iter().any(|d| d.name.text == name);
         match operand(&self.unit.ast.exprs, id) {
@@ -278,7 +336,7 @@ impl Resolving<'_, '_> {
                 if named.input.dtype.multiplied_as() == named.input.dtype {
                     return Some(named);
                 }
-                let Matrix { operand, dtype, .. } = self.computed(id, side)?;
+                let Matrix { operand, dtype, .. } = self.computed(id, side, cut)?;
                 Some(Matrix { operand, dtype, ..named })
             }
             Some(operand) if assignment(self.unit.ast, operand.name).is_none() => {
@@ -289,14 +347,29 @@ impl Resolving<'_, '_> {
                 self.errors.push(CheckError::UnknownName { name, nearest, at });
                 None
             }
-            Some(_) | None => self.computed(id, side),
+            Some(_) | None => self.computed(id, side, cut),
         }
     }
 
+    /// What is cut and its dims, where it varies by segment: a graph of the same segments computes it.
+    fn by_segments(&self, cut: Cut<'_>) -> Option<(ExprId, OperandDims)> {
+        let unit = self.unit;
+        let segment = cut.dim(&unit.ast.exprs, unit.declarations)?;
+        let has = |input: &Declaration| input.dims.as_ref().is_some_and(|it| it.contains(&segment));
+        let (by_segments, others): (Vec<Declaration>, Vec<Declaration>) =
+            unit.read_by(&[cut.rows]).into_iter().partition(has);
+        let dims = dims(unit.ast, cut.rows, &others)?;
+        (!by_segments.is_empty()).then_some((cut.call, dims))
+    }
+
     /// An operand that is an expression.
-    fn computed(&mut self, id: ExprId, side: Side) -> Option<Matrix> {
+    fn computed(&mut self, id: ExprId, side: Side, cut: Option<Cut<'_>>) -> Option<Matrix> {
         let (resolved, dims) = if self.unit.products.tops(id) != 0 {
             resolve_products(self.unit, (id, side), self.inputs, self.errors)?
+        } else if let Some((call, dims)) = cut.and_then(|cut| self.by_segments(cut)) {
+            let at = (call, side);
+            let resolved = resolve_stored(self.unit, at, &dims, self.inputs, self.errors)?;
+            (resolved, dims)
         } else {
             let (unit, at) = (self.unit, (id, side));
             let dims = dims(unit.ast, id, unit.declarations);

@@ -15,7 +15,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind};
 
 use super::definitions::Calls;
 use super::error::CheckError;
-use super::operand::{assignment, leaves, read_statements};
+use super::operand::{assignment, gathers, has_gathered, leaves, read_statements};
 use super::segments::unwritten;
 use super::{Body, Lowered, product};
 
@@ -70,7 +70,16 @@ impl Products {
                     before(name).map_or(0, |(value, _)| found.tops[value.0 as usize])
                 }
                 ExprKind::Product(..) => 0,
-                kind => kind.children().fold(0, |all, child| all | found.tops[child.0 as usize]),
+                kind => {
+                    // Rows are gathered from what is stored, as operands are read.
+                    let stored = |call: &str| usize::from(gathers(call));
+                    let skipped = match kind {
+                        ExprKind::Call { function, .. } => stored(&function.text),
+                        _ => 0,
+                    };
+                    let children = kind.children().skip(skipped);
+                    children.fold(0, |all, child| all | found.tops[child.0 as usize])
+                }
             };
             let stacked = match &expr.kind {
                 ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
@@ -115,7 +124,11 @@ impl Products {
     pub(super) fn main(&self, ast: &Ast, outputs: &[&str]) -> Option<usize> {
         let made = outputs.iter().filter_map(|name| assignment(ast, name));
         let tops = made.fold(0, |all, (_, statement)| all | self.tops(statement.value));
-        Products::last(tops).or_else(|| self.all.len().checked_sub(1))
+        let mut made = outputs.iter().filter_map(|name| assignment(ast, name));
+        // What gathers rows of a product is another graph's.
+        let gathered = made.any(|(_, statement)| has_gathered(ast, statement.value));
+        let last = self.all.len().checked_sub(1).filter(|_| !gathered);
+        Products::last(tops).or(last)
     }
 
     /// Whether an expression means the same in every graph that has its dims.
@@ -187,6 +200,8 @@ pub(super) struct Unit<'a> {
     pub(super) declarations: &'a [Declaration],
     /// The outputs of the graph at hand, as far as there is a signature.
     pub(super) outputs: &'a [Declaration],
+    /// What the graph at hand computes, where that is no output.
+    pub(super) root: Option<ExprId>,
     pub(super) calls: Option<&'a Calls>,
     pub(super) products: &'a Products,
     pub(super) computed: &'a Computed,
@@ -317,7 +332,7 @@ impl<'a> Unit<'a> {
     /// The graph of an expression that is made of products; `None` after reports.
     fn value(self, root: ExprId, errors: &mut Vec<CheckError>) -> Option<Value> {
         let own = self.read_by(&[root]);
-        let unit = Unit { declarations: &own, outputs: &[], ..self };
+        let unit = Unit { declarations: &own, outputs: &[], root: Some(root), ..self };
         let main = Products::last(self.products.tops(root));
         let found = product::find(unit, main, errors)?;
         let mut body = Body::of_product(found, unit, std::mem::take(errors));

@@ -1,12 +1,16 @@
-//! Rows that are cut into segments: `segments(A, ends) @ W.T`, and contractions: `segments(A, ends).T @ segments(B, ends)`.
+//! Rows that are cut into segments: `segments(A, ends) @ W.T`, contractions: `segments(A, ends).T @ segments(B, ends)`, and
+//! values: `sum(segments(G, ends), T)`.
 //!
-//! In: the operands of a product. Out: what is cut, and the input that says where each segment ends. Invariant: values
-//! of segmented rows are read by graphs of the same segments only, since rows behind the last end are never written.
+//! In: the operands of a product, or the values of a body. Out: what is cut, and the input that says where each segment
+//! ends. Invariant: values of segmented rows are read by graphs of the same segments only, since rows behind the last end
+//! are never written.
+
+use std::collections::HashSet;
 
 use crate::dtype::DType;
 use crate::graph::{Fold, Graph, Input, NodeId, Op, Orientation, Over, Product, Run, Space};
 use crate::shape::Dim;
-use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Span};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Span};
 
 use super::error::CheckError;
 use super::operand::assignment;
@@ -23,8 +27,87 @@ pub(super) struct Cut<'a> {
     pub(super) rows: ExprId,
     /// Whether `.T` makes columns of the rows.
     pub(super) orientation: Orientation,
+    /// The call.
+    pub(super) call: ExprId,
     arguments: &'a [ExprId],
     at: Span,
+}
+
+impl<'a> Cut<'a> {
+    /// The name of the input that says where segments end.
+    pub(super) fn ends(self, exprs: &'a Exprs) -> Option<&'a str> {
+        let [_, ends] = self.arguments else { return None };
+        match &exprs[*ends].kind {
+            ExprKind::Name(name) => Some(name.as_str()),
+            _ => None,
+        }
+    }
+
+    /// The input that says where segments end: a list that the caller passes.
+    fn list<'b>(self, exprs: &Exprs, inputs: &'b [Input]) -> Result<&'b Input, CheckError> {
+        let at = self.arguments.get(1).map_or(self.at, |ends| exprs[*ends].span);
+        let is_list = |input: &&Input| {
+            input.dims.as_ref().is_some_and(|dims| dims.len() == 1)
+                && input.dtype == DType::I32
+                && input.computed.is_none()
+        };
+        let name = self.ends(exprs);
+        let mut named = inputs.iter().filter(|input| Some(input.name.as_str()) == name);
+        named.find(is_list).ok_or(CheckError::SegmentsEnds { at })
+    }
+
+    /// The dim that numbers the segments, where it is known.
+    pub(super) fn dim(self, exprs: &Exprs, declarations: &[Declaration]) -> Option<Dim> {
+        let name = self.ends(exprs)?;
+        let ends = declarations.iter().find(|input| input.name.text == name)?;
+        ends.dims.as_ref()?.first().cloned()
+    }
+
+    /// A space of what is cut, with its rows cut.
+    pub(super) fn apply(
+        self,
+        exprs: &Exprs,
+        space: Option<Space>,
+        inputs: &[Input],
+    ) -> Result<Space, CheckError> {
+        let ends = self.list(exprs, inputs)?;
+        let own = ends.dims.iter().flatten().map(Dim::to_string).collect();
+        let space = space.filter(|space| space.batch.is_empty());
+        let wrong = CheckError::SegmentsDims { segments: own, at: self.at };
+        space.and_then(|space| space.segmented(ends)).ok_or(wrong)
+    }
+}
+
+/// The first of the segments that some values are made of outside of operands.
+pub(super) fn cut_values(ast: &Ast, roots: impl Iterator<Item = ExprId>) -> Option<Cut<'_>> {
+    let mut open: Vec<ExprId> = roots.collect();
+    let mut seen: HashSet<ExprId> = HashSet::new();
+    let mut found: Option<(ExprId, Cut<'_>)> = None;
+    while let Some(id) = open.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let expr = &ast.exprs[id];
+        match &expr.kind {
+            ExprKind::Product(..) => continue,
+            ExprKind::Name(name) => {
+                open.extend(assignment(ast, name).map(|(_, statement)| statement.value));
+            }
+            ExprKind::Call { function, grad: false, arguments } if function.text == SEGMENTS => {
+                let (orientation, at) = (Orientation::Plain, expr.span);
+                let rows = arguments
+                    .first()
+                    .copied()
+                    .filter(|_| found.as_ref().is_none_or(|(before, _)| id.0 < before.0));
+                if let Some(rows) = rows {
+                    found = Some((id, Cut { rows, orientation, call: id, arguments, at }));
+                }
+            }
+            _ => {}
+        }
+        open.extend(expr.kind.children());
+    }
+    found.map(|(_, cut)| cut)
 }
 
 /// What `segments(x, ends)` cuts, if an expression is that, or a name that is assigned so.
@@ -43,7 +126,7 @@ pub(super) fn cut(ast: &Ast, id: ExprId) -> Option<Cut<'_>> {
             }
             ExprKind::Call { function, grad: false, arguments } if function.text == SEGMENTS => {
                 let (rows, at) = (*arguments.first()?, expr.span);
-                return Some(Cut { rows, orientation, arguments, at });
+                return Some(Cut { rows, orientation, call: id, arguments, at });
             }
             _ => return None,
         };
@@ -86,26 +169,24 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// The input that says where segments end, which an operand's rows may be written up to.
-    pub(super) fn ends(self, exprs: &Exprs) -> [Option<&str>; 2] {
-        let name = |cut: Cut<'a>| match cut.arguments {
-            [_, ends] => match &exprs[*ends].kind {
-                ExprKind::Name(name) => Some(name.as_str()),
-                _ => None,
-            },
-            _ => None,
-        };
+    /// How each operand is cut.
+    pub(super) fn each(self) -> [Option<Cut<'a>>; 2] {
         match self {
             Cuts::None => [None; 2],
-            Cuts::Rows(cut) => [name(cut), None],
-            Cuts::Contraction(both) => both.map(name),
+            Cuts::Rows(cut) => [Some(cut), None],
+            Cuts::Contraction(both) => both.map(Some),
         }
+    }
+
+    /// The input that says where segments end, which an operand's rows may be written up to.
+    pub(super) fn ends(self, exprs: &'a Exprs) -> [Option<&'a str>; 2] {
+        self.each().map(|cut| cut?.ends(exprs))
     }
 
     /// The space and the product of cut operands; `batches` are those of the operands themselves.
     pub(super) fn apply(
         self,
-        exprs: &Exprs,
+        exprs: &'a Exprs,
         (space, mut product): (Space, Product),
         inputs: &[Input],
         batches: [&[Dim]; 2],
@@ -115,15 +196,7 @@ impl<'a> Cuts<'a> {
             Cuts::None => return Ok((space, product)),
             Cuts::Rows(cut) | Cuts::Contraction([cut, _]) => cut,
         };
-        let ends_at = cut.arguments.get(1).map_or(cut.at, |ends| exprs[*ends].span);
-        let wrong_ends = CheckError::SegmentsEnds { at: ends_at };
-        let is_list = |input: &&Input| {
-            input.dims.as_ref().is_some_and(|dims| dims.len() == 1)
-                && input.dtype == DType::I32
-                && input.computed.is_none()
-        };
-        let mut named = inputs.iter().filter(|input| Some(input.name.as_str()) == left);
-        let ends = named.find(is_list).filter(|_| cut.arguments.len() == 2).ok_or(wrong_ends)?;
+        let ends = cut.list(exprs, inputs)?;
         let own = &ends.dims.as_deref().unwrap_or_default()[0];
         let wrong = CheckError::SegmentsDims { segments: own.to_string(), at: cut.at };
         if own.same_base(&product.inner) || !batches[0].is_empty() {
@@ -176,6 +249,27 @@ pub(super) fn unwritten(input: &Input) -> Option<String> {
 }
 
 impl Body<'_> {
+    /// Whether the rows of this body are those that `segments(x, ends)` cuts: where it is a value, and no operand.
+    pub(super) fn has_rows_of(&self, arguments: &[ExprId]) -> bool {
+        let [_, ends] = arguments else { return false };
+        matches!(&self.exprs[*ends].kind, ExprKind::Name(name) if self.graph.space().segments.as_ref() == Some(name))
+    }
+
+    /// `segments(x, ends)` as a value: x, whose rows this body has.
+    pub(super) fn lower_segments(&mut self, arguments: &[ExprId], at: Span) -> Lowered {
+        if !self.has_rows_of(arguments) {
+            return self.report(CheckError::SegmentsPlace { at });
+        }
+        let Some(node) = self.settle(self.lowered[&arguments[0]], at) else {
+            return Lowered::Poison;
+        };
+        if self.graph.ty(node).axes.row.is_none() {
+            let own = self.graph.space().batch.iter().map(Dim::to_string).collect();
+            return self.report(CheckError::SegmentsDims { segments: own, at });
+        }
+        Lowered::Node(node)
+    }
+
     /// A reduction of segmented rows. Segments are folded by a reduction of their own, behind that of their rows.
     pub(super) fn fold_segments(
         &mut self,

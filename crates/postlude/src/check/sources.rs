@@ -12,9 +12,9 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind};
 
 use super::error::CheckError;
-use super::operand::{assignment, leaves, read_statements};
+use super::operand::{assignment, gathers, leaves, read_statements};
 use super::program::{Kept, Products, Unit};
-use super::{Body, product};
+use super::{Body, product, segments};
 
 /// Outputs that one earlier graph stores.
 pub(super) struct Source<'a> {
@@ -56,6 +56,10 @@ pub(super) fn sources<'a>(
 /// Whether the named dims of an output and of all tensors that it is made of are those of a space; the tables of `take`
 /// have dims of their own.
 fn fits(unit: Unit<'_>, value: ExprId, space: &Space, output: &Declaration) -> bool {
+    let cut = segments::cut_values(unit.ast, [value].into_iter());
+    if cut.is_some_and(|cut| cut.ends(&unit.ast.exprs) != space.segments.as_deref()) {
+        return false;
+    }
     let read = leaves(unit.ast, value, true);
     let tables = tables(unit.ast);
     let read = read.iter().filter(|leaf| !tables.contains(leaf.name));
@@ -66,10 +70,12 @@ fn fits(unit: Unit<'_>, value: ExprId, space: &Space, output: &Declaration) -> b
     dims.all(|dim| !named(&dim) || space.axes(std::slice::from_ref(dim)).is_some())
 }
 
-/// The names that `take` reads as tables.
+/// The names that `take` and its likes read as tables.
 fn tables(ast: &Ast) -> BTreeSet<&str> {
     let table = |(_, expr): (ExprId, &'_ Expr)| match &expr.kind {
-        ExprKind::Call { function, arguments, .. } if function.text == "take" => {
+        ExprKind::Call { function, arguments, .. }
+            if function.text == "take" || gathers(&function.text) =>
+        {
             match &ast.exprs[*arguments.first()?].kind {
                 ExprKind::Name(name) => Some(name.as_str()),
                 _ => None,
@@ -150,7 +156,7 @@ impl<'a> Unit<'a> {
         let values: Vec<ExprId> = statements.iter().map(|(_, statement)| statement.value).collect();
         let declarations = self.read_by(&values);
         let own: Vec<Declaration> = source.outputs.iter().copied().cloned().collect();
-        let unit = Unit { declarations: &declarations, outputs: &own, ..self };
+        let unit = Unit { declarations: &declarations, outputs: &own, root: None, ..self };
         let Some(mut body) = unit.body_of(source.main, &places, errors) else { return };
         for output in &own {
             body.store(output);

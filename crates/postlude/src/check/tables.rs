@@ -1,11 +1,12 @@
 //! Inputs that are read as tables, whatever their dims, and sizes and indices of dims.
 
 use crate::dtype::{DType, Elem};
-use crate::graph::{Binary, Constant, IndexAxis, InputId, NodeId, Op};
+use crate::graph::{IndexAxis, InputId, Op};
 use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Span, nearest};
 
 use super::error::CheckError;
+use super::operand::gathers;
 use super::{Body, Lowered, dims, segments};
 
 /// Which argument of a function is a seed.
@@ -20,10 +21,19 @@ pub(super) fn seed_place(function: &str) -> Option<usize> {
 
 impl Body<'_> {
     /// Whether an argument is an input that is read as a table, and not as a value.
-    pub(super) fn is_table_argument(&self, function: &str, place: usize, id: ExprId) -> bool {
+    pub(super) fn is_table_argument(
+        &self,
+        function: &str,
+        arguments: &[ExprId],
+        place: usize,
+    ) -> bool {
+        let id = arguments[place];
         if function == segments::SEGMENTS {
-            // It is an operand of a product, whose rows and contraction are not the body's.
-            return true;
+            // An operand of a product has other rows than the body, or another contraction.
+            return place > 0 || !self.has_rows_of(arguments);
+        }
+        if gathers(function) {
+            return place == 0 || function == "combine";
         }
         if function == "take" && place == 0 {
             return self.table(id).is_some();
@@ -72,24 +82,12 @@ impl Body<'_> {
         let taken = self.node(Op::Take(table, index), at);
         let Lowered::Node(taken) = taken else { return taken };
         match self.graph.ty(taken).elem {
-            Elem::I32 => self.inside_or_nan(table, index, taken, at),
+            Elem::I32 => {
+                let dims = self.inputs[table.0 as usize].dims.clone().unwrap_or_default();
+                self.inside_or_nan(&dims[0], index, taken, at)
+            }
             Elem::F32 | Elem::Bool => Lowered::Node(taken),
         }
-    }
-
-    fn inside_or_nan(&mut self, table: InputId, index: NodeId, taken: NodeId, at: Span) -> Lowered {
-        let dims = self.inputs[table.0 as usize].dims.as_deref().unwrap_or_default();
-        let size = self.graph.make(Op::Size(dims[0].clone()));
-        let zero = self.graph.make(Op::Constant(Constant::I32(0)));
-        let nan = self.graph.make(Op::number(f32::NAN));
-        let value = self.graph.make(Op::Cast(DType::F32, taken));
-        let from = self.graph.make(Op::Binary(Binary::LessEqual, zero, index));
-        let below = self.graph.make(Op::Binary(Binary::Less, index, size));
-        let inside = self.graph.make(Op::Binary(Binary::And, from, below));
-        for node in [value, from, below, inside] {
-            self.note_parts(node, &[index]);
-        }
-        self.node(Op::Select(inside, value, nan), at)
     }
 
     /// `size(dim)` of a dim that some tensor has.

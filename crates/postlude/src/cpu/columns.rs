@@ -134,6 +134,15 @@ fn finish(
                 elementwise::take(table, index.row_of(batch, row, rows), out);
             });
         }
+        Op::Entry(table, row, column) => {
+            let table = input_tensor(context.inputs, *table);
+            let indices = [*row, *column].map(|index| operand(finished, index));
+            let rows = array.extents[1];
+            each_line(array, &mut memory.line, |batch, row, out| {
+                let indices = indices.map(|index| index.row_of(batch, row, rows));
+                elementwise::entry(table, indices, out);
+            });
+        }
         Op::Input(input) => {
             if let Some(value) = leaves::host_scalar(context.graph, context.inputs, *input) {
                 return array.data.set_single(value);

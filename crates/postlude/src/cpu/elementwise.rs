@@ -218,6 +218,32 @@ pub(super) fn take(table: TensorView<'_>, index: View<'_>, out: &mut Buffer) {
     }
 }
 
+/// Elements of a table with two dims; nan, of integers 0, where an index is out of range.
+pub(super) fn entry(table: TensorView<'_>, [row, column]: [View<'_>; 2], out: &mut Buffer) {
+    let (shape, strides) = (table.shape(), table.strides());
+    let (rows, columns) = (row.i32s(), column.i32s());
+    let at = |index: usize| {
+        let place = [rows, columns].map(|all| if all.len() == 1 { all[0] } else { all[index] });
+        let mut element = table.offset() as isize;
+        for dim in 0..2 {
+            let place = usize::try_from(place[dim]).ok().filter(|place| *place < shape[dim])?;
+            element += place as isize * strides[dim];
+        }
+        Some(dtype::load(table.dtype(), table.bytes(), element as usize))
+    };
+    match out {
+        Buffer::F32(out) => {
+            let all = out.iter_mut().enumerate();
+            all.for_each(|(index, out)| *out = at(index).map_or(f32::NAN, |value| value as f32));
+        }
+        Buffer::I32(out) => {
+            let all = out.iter_mut().enumerate();
+            all.for_each(|(index, out)| *out = at(index).map_or(0, |value| value as i32));
+        }
+        Buffer::Bool(_) => panic!("compiler bug: a table of truth values"),
+    }
+}
+
 /// Rounds as a store of that type and a load would.
 pub(super) fn cast(to: DType, a: View<'_>, out: &mut Buffer) {
     match (to, a) {

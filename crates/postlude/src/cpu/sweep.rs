@@ -339,6 +339,11 @@ impl Sweep<'_> {
                     let table = input_tensor(self.context.inputs, *table);
                     elementwise::take(table, self.view(operands[0], place, slots), &mut out);
                 }
+                Op::Entry(table, ..) => {
+                    let table = input_tensor(self.context.inputs, *table);
+                    let indices = [0, 1].map(|index| self.view(operands[index], place, slots));
+                    elementwise::entry(table, indices, &mut out);
+                }
                 _ => {
                     let mut views = [View::Bool(&[]); MOST_OPERANDS];
                     for (view, source) in views.iter_mut().zip(operands) {

@@ -126,6 +126,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
+        | Op::Entry(..)
         | Op::ReduceWeighted(..) => None,
     }
 }

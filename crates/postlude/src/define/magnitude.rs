@@ -63,6 +63,7 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
+        | Op::Entry(..)
         | Op::Reduce(..)
         | Op::ReduceWeighted(..) => None,
     }

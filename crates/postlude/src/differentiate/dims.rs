@@ -7,6 +7,7 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Number, Signature};
 
 use super::Save;
+use super::segments::{Cut, SEGMENTS};
 
 /// What is known of an expression's dims.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -26,6 +27,17 @@ impl Info {
             _ => None,
         };
         Info { dims: dims.to_vec(), last: None, leaf }
+    }
+
+    /// That of a declared tensor: of one that varies by segments, the rows that it meets lead.
+    pub(super) fn of_declared(dims: &[Dim], cuts: &[Cut]) -> Info {
+        let mut info = Info::of_tensor(dims);
+        if let (Some(leaf), [segment, _]) = (&mut info.leaf, dims)
+            && cuts.iter().any(|cut| cut.segment == *segment)
+        {
+            leaf.0 = 1;
+        }
+        info
     }
 
     /// That of a product with this number.
@@ -103,15 +115,40 @@ pub(super) struct Known {
     pub(super) infos: Vec<Info>,
     /// How many products it has.
     pub(super) products: usize,
+    /// Rows that are cut into segments.
+    pub(super) cuts: Vec<Cut>,
+}
+
+/// The same, which has no dim of segments where it has their rows.
+pub(super) fn without_segments(mut info: Info, cuts: &[Cut]) -> Info {
+    for cut in cuts.iter().filter(|cut| info.dims.contains(&cut.row)).collect::<Vec<_>>() {
+        info.dims.retain(|dim| *dim != cut.segment);
+    }
+    info
 }
 
 impl Known {
     pub(super) fn of(ast: &Ast, signature: &Signature, save: Save) -> Known {
+        // Which rows are cut is known behind the first time.
+        let known = Known::given(ast, signature, save, Vec::new());
+        if known.cuts.is_empty() { known } else { Known::given(ast, signature, save, known.cuts) }
+    }
+
+    /// The same where these rows are cut.
+    fn given(ast: &Ast, signature: &Signature, save: Save, cuts: Vec<Cut>) -> Known {
         let infos = Vec::with_capacity(ast.exprs.len());
-        let mut known = Known { save, infos, products: 0 };
+        let mut known = Known { save, infos, products: 0, cuts };
         for (id, expr) in ast.exprs.iter() {
             let info = known.info(ast, signature, id, &expr.kind);
-            known.infos.push(info);
+            known.infos.push(without_segments(info, &known.cuts));
+            if let ExprKind::Call { function, arguments, .. } = &expr.kind
+                && function.text == SEGMENTS
+                && let [rows, ends] = arguments.as_slice()
+                && let Some(cut) = Cut::of(signature, ast, known.of_id(*rows), *ends)
+                && !known.cuts.contains(&cut)
+            {
+                known.cuts.push(cut);
+            }
         }
         known
     }
@@ -131,7 +168,19 @@ impl Known {
             ExprKind::Infix(_, a, b) => self.of_id(*a).with(self.of_id(*b)),
             ExprKind::Product(a, b) => {
                 self.products += 1;
-                product(self.products, self.of_id(*a), self.of_id(*b))
+                let (left, right) = (self.of_id(*a), self.of_id(*b));
+                let mut info = product(self.products, left, right);
+                // A contraction of cut rows has a product for each segment.
+                let contracted = |cut: &&Cut| {
+                    let row = Some(&cut.row);
+                    let [left, right] = [left, right].map(Info::reads);
+                    left.as_ref().map(|[_, inner]| inner) == row
+                        && right.as_ref().map(|[inner, _]| inner) == row
+                };
+                if let Some(cut) = self.cuts.iter().find(contracted) {
+                    info.dims.insert(0, cut.segment.clone());
+                }
+                info
             }
             ExprKind::Call { function, arguments, .. } => {
                 self.call(&ast.exprs, &function.text, arguments)
@@ -159,7 +208,7 @@ impl Known {
         }
         let input = signature.inputs.iter().find(|input| input.name.text == name);
         let dims = input.and_then(|input| input.dims.as_deref());
-        dims.map_or_else(Info::default, Info::of_tensor)
+        dims.map_or_else(Info::default, |dims| Info::of_declared(dims, &self.cuts))
     }
 
     /// One of the values that a split gives.
@@ -210,6 +259,7 @@ impl Known {
                 }
                 first.with_dims(dims)
             }
+            (Group::Structure, SEGMENTS) => first.clone(),
             (Group::Structure, "take") => {
                 arguments.get(1).map_or_else(Info::default, |index| self.of_id(*index).clone())
             }

@@ -115,6 +115,10 @@ impl Sweep<'_> {
     ) -> Result<(), GradError> {
         let x = arguments[0];
         let over = folded(&self.exprs, &arguments[1..], self.info(x));
+        if self.cuts.iter().any(|cut| over.iter().any(|(dim, _)| *dim == cut.row)) {
+            let (function, at) = (function.to_owned(), self.ast.exprs[id].span);
+            return Err(GradError::SegmentedRows { function, at });
+        }
         let value = match function {
             "sum" => c,
             "mean" => self.divided_by_count(c, &over, x),

@@ -4,6 +4,7 @@ use crate::syntax::{ExprId, ExprKind, Infix, Number, Statement};
 
 use super::dims::Info;
 use super::error::GradError;
+use super::segments::SEGMENTS;
 use super::{Sweep, called};
 
 impl Sweep<'_> {
@@ -23,6 +24,10 @@ impl Sweep<'_> {
                 let info = self.info(value).with(self.info(arguments[0]));
                 self.infos[value.0 as usize] = info;
                 self.add(arguments[0], value);
+                Ok(())
+            }
+            SEGMENTS => {
+                self.add(arguments[0], c);
                 Ok(())
             }
             "concat" | "join" => self.pass_parts(id, function, arguments, c),

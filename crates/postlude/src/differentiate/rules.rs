@@ -57,6 +57,14 @@ impl Sweep<'_> {
     pub(super) fn give(&mut self, id: ExprId, operand: ExprId, value: ExprId) {
         if self.active[operand.0 as usize] {
             let (whole, own) = (self.info(id).dims.clone(), self.info(operand).dims.clone());
+            // How many rows a segment has is data, so a value that is the same for all of them is summed like others.
+            let summed = self.cut_of(id).is_some_and(|cut| !own.contains(&cut.row));
+            let value = if summed && self.cut_of(value).is_none() {
+                let like = self.name_of(id).unwrap_or(id);
+                self.widened(value, like)
+            } else {
+                value
+            };
             let value = self.reduced_to(value, &whole, &own);
             self.add(operand, value);
         }
@@ -86,6 +94,13 @@ impl Sweep<'_> {
                     let size = self.size(dim);
                     value = self.infix(Infix::Multiply, value, size);
                 }
+            }
+        }
+        let cut = self.cuts.iter().find(|cut| summed.iter().any(|(dim, _)| *dim == cut.row));
+        if let Some(cut) = cut.cloned() {
+            value = self.segmented(&cut, value);
+            if !own.contains(&cut.segment) {
+                summed.insert(0, (cut.segment, None));
             }
         }
         if !summed.is_empty() {
@@ -177,6 +192,9 @@ impl Sweep<'_> {
         (a, b): (ExprId, ExprId),
         cotangent: ExprId,
     ) -> Result<(), GradError> {
+        if self.pass_cut_product(id, (a, b), cotangent)? {
+            return Ok(());
+        }
         let dtypes = [a, b].map(|operand| self.operand_dtype(operand));
         let at = self.ast.exprs[id].span;
         for dtype in dtypes {
@@ -223,7 +241,12 @@ impl Sweep<'_> {
     }
 
     /// A cotangent with the rows and columns of its product: where it lacks some, those of the product itself.
-    fn with_dims_of(&mut self, cotangent: ExprId, product: ExprId, pair: &[Dim; 2]) -> ExprId {
+    pub(super) fn with_dims_of(
+        &mut self,
+        cotangent: ExprId,
+        product: ExprId,
+        pair: &[Dim; 2],
+    ) -> ExprId {
         let info = self.info(cotangent);
         let has = |dim: &Dim| info.dims.contains(dim);
         if pair.iter().all(has)
@@ -247,7 +270,7 @@ impl Sweep<'_> {
     }
 
     /// What stands before the `.T` of an operand, and whether they swap it.
-    fn untransposed(&self, mut id: ExprId) -> (ExprId, bool) {
+    pub(super) fn untransposed(&self, mut id: ExprId) -> (ExprId, bool) {
         let mut swapped = false;
         while let ExprKind::Transpose(inner) = self.exprs[id].kind {
             (id, swapped) = (inner, !swapped);
@@ -256,7 +279,7 @@ impl Sweep<'_> {
     }
 
     /// An operand as it is, or with its dims swapped.
-    fn turned(&mut self, operand: ExprId, swap: bool) -> ExprId {
+    pub(super) fn turned(&mut self, operand: ExprId, swap: bool) -> ExprId {
         match self.exprs[operand].kind {
             _ if !swap => operand,
             ExprKind::Transpose(inner) => inner,

@@ -192,6 +192,7 @@ impl Graph {
             new.make(match node.op.clone() {
                 Op::Input(input) => Op::Input(moved(input)),
                 Op::Take(input, index) => Op::Take(moved(input), index),
+                Op::Entry(input, row, column) => Op::Entry(moved(input), row, column),
                 op => op,
             });
         }
@@ -249,16 +250,23 @@ impl Graph {
             .flat_map(|input| input.computed.iter())
             .flat_map(|graph| self.places_of(graph).into_iter().map(|place| InputId(place as u32)));
         let nodes = self.nodes().filter_map(|(_, node)| match node.op {
-            Op::Input(input) | Op::Take(input, _) => Some(input),
+            Op::Input(input) | Op::Take(input, _) | Op::Entry(input, ..) => Some(input),
             _ => None,
         });
-        products.chain(sources).chain(nodes).chain(self.ends()).chain(self.contraction_ends())
+        let lists = self.ends().into_iter().chain(self.contraction_ends()).chain(self.row_counts());
+        products.chain(sources).chain(nodes).chain(lists)
     }
 
     /// The input that says where segments of the contraction end.
     pub(crate) fn contraction_ends(&self) -> Option<InputId> {
         let ends = self.products.first()?.segments.as_ref()?;
         Some(InputId(self.place_of(ends) as u32))
+    }
+
+    /// The input that says how many rows of each batch are used.
+    pub(crate) fn row_counts(&self) -> Option<InputId> {
+        let counts = self.products.first()?.masked.as_ref()?;
+        Some(InputId(self.place_of(counts) as u32))
     }
 
     /// Whether rows or contractions of this graph, or of one that it reads, are cut into segments.
@@ -279,6 +287,28 @@ impl Graph {
             if rows { Some(graph.space.row.clone()) } else { inner }
         };
         all.into_iter().find_map(own)
+    }
+
+    /// The rows of a table that an input of this name numbers, if one does.
+    pub fn index_rows(&self, index: &str) -> Option<Dim> {
+        let earlier = self.earlier();
+        let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
+        all.into_iter().find_map(|graph| {
+            let is_named = |input: InputId| graph.inputs[input.0 as usize].name == index;
+            let rows = |node: &super::Node| {
+                let Op::Entry(table, mut row, _) = node.op else { return None };
+                if let Op::Select(_, written, _) = graph[row].op {
+                    row = written;
+                }
+                let named = match graph[row].op {
+                    Op::Input(input) | Op::Entry(input, ..) => is_named(input),
+                    _ => false,
+                };
+                let dims = graph.inputs[table.0 as usize].dims.as_ref().filter(|_| named)?;
+                dims.first().cloned()
+            };
+            graph.nodes().find_map(|(_, node)| rows(node))
+        })
     }
 
     /// The input that says where segments of rows end.

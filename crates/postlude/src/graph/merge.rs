@@ -104,8 +104,8 @@ fn same_products(first: &Graph, second: &Graph) -> bool {
         let operand = |(id, orientation): (InputId, Orientation)| (name(id), orientation);
         let scales = product.scales.iter().map(|scale| (scale.side, name(scale.input), scale.run));
         let scales: Vec<_> = scales.collect();
-        let segments = product.segments.clone();
-        (operand(product.left), operand(product.right), product.accumulation, scales, segments)
+        let cut = (product.segments.clone(), product.masked.clone());
+        (operand(product.left), operand(product.right), product.accumulation, scales, cut)
     };
     let all = |graph: &Graph| -> Vec<_> {
         graph.products.iter().map(|product| named(graph, product)).collect()

@@ -38,6 +38,8 @@ pub enum Op {
     Philox([NodeId; 6]),
     /// The element of an input with one dim at an index; nan, of integers 0, for an index out of range.
     Take(InputId, NodeId),
+    /// The element of an input with two dims at two indices; nan, of integers 0, where one is out of range.
+    Entry(InputId, NodeId, NodeId),
     /// A finished reduction.
     Reduce(Fold, Over, NodeId),
     /// A finished reduction of terms with weights, the first and the second operand.
@@ -194,6 +196,8 @@ pub enum Elementwise {
     Philox([NodeId; 6]),
     /// [`Op::Take`].
     Take(InputId, NodeId),
+    /// [`Op::Entry`].
+    Entry(InputId, NodeId, NodeId),
 }
 
 /// A function of the library, by name, with what is not a value among its arguments.
@@ -226,6 +230,7 @@ impl Op {
             | Op::Part(_, a) => ([Some(*a), None, None], &[]),
             Op::Binary(_, a, b)
             | Op::Round(_, a, b)
+            | Op::Entry(_, a, b)
             | Op::Pick(a, b)
             | Op::Merge(_, a, b)
             | Op::ReduceWeighted(_, _, a, b) => ([Some(*a), Some(*b), None], &[]),
@@ -253,6 +258,7 @@ impl Op {
             Op::Round(to, a, b) => Op::Round(*to, f(*a), f(*b)),
             Op::Philox(words) => Op::Philox(words.map(f)),
             Op::Take(input, a) => Op::Take(*input, f(*a)),
+            Op::Entry(input, a, b) => Op::Entry(*input, f(*a), f(*b)),
             Op::Reduce(fold, over, a) => Op::Reduce(*fold, *over, f(*a)),
             Op::ReduceWeighted(fold, over, a, b) => Op::ReduceWeighted(*fold, *over, f(*a), f(*b)),
             Op::Pick(a, b) => Op::Pick(f(*a), f(*b)),
@@ -284,6 +290,7 @@ impl Op {
             Op::Round(to, a, b) => Elementwise::Round(*to, *a, *b),
             Op::Philox(words) => Elementwise::Philox(*words),
             Op::Take(input, a) => Elementwise::Take(*input, *a),
+            Op::Entry(input, a, b) => Elementwise::Entry(*input, *a, *b),
             Op::Reduce(fold, over, a) => return Dependence::Reduce(*fold, *over, *a),
             Op::ReduceWeighted(fold, over, a, b) => {
                 return Dependence::ReduceWeighted(*fold, *over, *a, *b);

@@ -190,6 +190,11 @@ fn read_dims(list: &str) -> Vec<Dim> {
 }
 
 fn read_product(text: &str, inputs: &[Input]) -> Option<(Space, Product)> {
+    if let Some((text, count)) = text.split_once(" masked ") {
+        let (space, product) = read_product(text, inputs)?;
+        let masked = Some(count.trim().to_owned());
+        return Some((space, Product { masked, ..product }));
+    }
     if let Some((text, ends)) = text.split_once(" contracts ") {
         let (space, product) = read_product(text, inputs)?;
         let space = segmented(space, Some(ends.trim()), inputs)?;
@@ -269,7 +274,16 @@ impl Product {
         let scales = Vec::new();
         agree.then_some((
             space,
-            Product { left, right, inner, elem, accumulation, scales, segments: None },
+            Product {
+                left,
+                right,
+                inner,
+                elem,
+                accumulation,
+                scales,
+                segments: None,
+                masked: None,
+            },
         ))
     }
 }
@@ -329,6 +343,7 @@ fn read_op(text: &str, graph: &Graph, names: &HashMap<String, NodeId>) -> Option
     let operands = read_operands(operand_text, names)?;
     match (operands.as_slice(), over) {
         (&[a], None) if word == "take" => Some(Op::Take(InputId(count), a)),
+        (&[a, b], None) if word == "entry" => Some(Op::Entry(InputId(count), a, b)),
         (&[a], Some(over)) => {
             Some(Op::Reduce(with_counts(Fold::from_name(word)?, count, of), over, a))
         }

@@ -40,6 +40,9 @@ impl fmt::Display for Graph {
             if let Some(ends) = &product.segments {
                 write!(f, " contracts {ends}")?;
             }
+            if let Some(count) = &product.masked {
+                write!(f, " masked {count}")?;
+            }
             writeln!(f, "{}", segments_text(self.space()))?;
         }
         if self.products().is_empty() {
@@ -106,6 +109,7 @@ impl Graph {
             Op::Round(to, ..) => format!("{to} {}", operands()),
             Op::Philox(_) => format!("philox {}", operands()),
             Op::Take(input, _) => format!("take:{} {}", input.0, operands()),
+            Op::Entry(input, ..) => format!("entry:{} {}", input.0, operands()),
             Op::Unary(op, _) => format!("{} {}", op.name(), operands()),
             Op::Binary(op, ..) => format!("{} {}", op.name(), operands()),
             Op::Fma(..) => format!("fma {}", operands()),

@@ -23,6 +23,8 @@ pub struct Product {
     /// Where the contraction is cut into segments, which the one batch dim numbers: the input whose elements are the places
     /// that each ends before.
     pub segments: Option<String>,
+    /// Where the rows of each batch from a count on are not used: the input whose elements are the counts.
+    pub masked: Option<String>,
 }
 
 /// A factor that is constant along runs of K: it multiplies each run's sum.

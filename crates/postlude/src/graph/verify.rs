@@ -112,7 +112,8 @@ impl Graph {
             Op::Size(_) => Ok(scalar(Elem::I32)),
             Op::Round(to, a, bits) => self.round_type(*to, *a, *bits),
             Op::Philox(words) => self.philox_type(words),
-            Op::Take(input, index) => self.take_type(*input, *index),
+            Op::Take(input, index) => self.take_type(*input, &[*index]),
+            Op::Entry(input, row, column) => self.take_type(*input, &[*row, *column]),
             Op::Unary(op, a) => {
                 let ty = self.ty(*a);
                 let elem =
@@ -228,17 +229,24 @@ impl Graph {
         Ok(Type { elem: Elem::I32, axes })
     }
 
-    fn take_type(&self, input: InputId, index: NodeId) -> Result<Type, Broken> {
+    /// An element of a table, which has an index for each dim.
+    fn take_type(&self, input: InputId, indices: &[NodeId]) -> Result<Type, Broken> {
         let table = self.inputs().get(input.0 as usize).ok_or(Broken::Input(input.0))?;
         let elem = table.dtype.elem();
-        if table.dims.as_ref().is_none_or(|dims| dims.len() != 1) || elem == Elem::Bool {
+        let is_table = table.dims.as_ref().is_some_and(|dims| dims.len() == indices.len());
+        if !is_table || elem == Elem::Bool {
             return Err(Broken::Input(input.0));
         }
-        let index = self.ty(index);
-        if index.elem != Elem::I32 {
-            return Err(Broken::Elem { op: "take", elem: index.elem });
+        let mut all = Vec::new();
+        for index in indices {
+            let index = self.ty(*index);
+            if index.elem != Elem::I32 {
+                return Err(Broken::Elem { op: "take", elem: index.elem });
+            }
+            all.push(index.axes);
         }
-        Ok(Type { elem, axes: index.axes })
+        let axes = Axes::join_all(&all).ok_or(Broken::Axes { op: "take" })?;
+        Ok(Type { elem, axes })
     }
 
     fn select_type(&self, condition: NodeId, a: NodeId, b: NodeId) -> Result<Type, Broken> {

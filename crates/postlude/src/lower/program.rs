@@ -253,7 +253,7 @@ fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction
 pub(super) fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<InputId> {
     let nodes = graph.nodes().filter(|(id, _)| reads(*id));
     let input = |op: &Op| match op {
-        Op::Input(input) | Op::Take(input, _) => Some(*input),
+        Op::Input(input) | Op::Take(input, _) | Op::Entry(input, ..) => Some(*input),
         _ => None,
     };
     let mut inputs: Vec<InputId> = nodes.filter_map(|(_, node)| input(&node.op)).collect();
@@ -266,23 +266,23 @@ pub(super) fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<Input
 pub(super) fn sizes(graph: &Graph, live: &[bool]) -> Vec<Dim> {
     let mut sizes: Vec<Dim> = Vec::new();
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        let dim = match &node.op {
-            Op::Size(dim) => Some(dim),
-            Op::Take(table, _) => table_dim(graph, *table),
-            _ => None,
+        let dims = match &node.op {
+            Op::Size(dim) => std::slice::from_ref(dim),
+            Op::Take(table, _) | Op::Entry(table, ..) => table_dims(graph, *table),
+            _ => &[],
         };
-        if let Some(dim @ Dim::Name { .. }) = dim
-            && !sizes.contains(dim)
-        {
-            sizes.push(dim.clone());
+        for dim in dims {
+            if matches!(dim, Dim::Name { .. }) && !sizes.contains(dim) {
+                sizes.push(dim.clone());
+            }
         }
     }
     sizes
 }
 
-/// The one dim of a table.
-pub(crate) fn table_dim(graph: &Graph, table: InputId) -> Option<&Dim> {
-    graph.inputs()[table.0 as usize].dims.as_ref()?.first()
+/// The dims of a table.
+pub(crate) fn table_dims(graph: &Graph, table: InputId) -> &[Dim] {
+    graph.inputs()[table.0 as usize].dims.as_deref().unwrap_or_default()
 }
 
 fn column_values(

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::shape::Dim;
 
 use super::program::TileProgram;
-use super::reductions::ReductionScope;
+use super::reductions::{Batches, ReductionScope, Source};
 use super::refusal::{LowerRefusal, bytes_of, needing};
 use super::row_pass::is_whole_row;
 use super::rules::Rule;
@@ -62,15 +62,22 @@ pub(super) fn refuse(program: &TileProgram) -> Result<(), LowerRefusal> {
     Ok(())
 }
 
-/// Refuses what tiles of segmented rows do not finish: a segment without rows has no tile, and no launch knows how many
-/// tiles of a segment will arrive.
+/// Refuses what tiles of segmented rows do not finish: rows of a segment are no block of the problem's rows, and no
+/// value is a count of them.
 fn refuse_segments(program: &TileProgram) -> Result<(), LowerRefusal> {
     let graph = program.graph();
     if !graph.space().is_segmented() {
         return Ok(());
     }
-    if let Some(reduction) = program.reductions.first() {
-        return Err(Rule::SegmentedRows.at(graph, reduction.node));
+    for reduction in &program.reductions {
+        let along_rows = |scope: ReductionScope| scope.kind == Kind::AlongRows;
+        let finished = match reduction.source {
+            Source::Elements | Source::Rows => reduction.scope.batches == Batches::Each,
+            Source::Finished(from) => !along_rows(from),
+        };
+        if along_rows(reduction.scope) || !finished {
+            return Err(Rule::SegmentedRows.at(graph, reduction.node));
+        }
     }
     let counts = |node: &Node| matches!(node.op, Op::Extent(axes) if axes.row.is_some());
     let live = graph.nodes().filter(|(id, _)| program.live[id.index()]);
@@ -81,7 +88,8 @@ fn refuse_segments(program: &TileProgram) -> Result<(), LowerRefusal> {
         let axes = graph.space().axes(&output.dims);
         let bits = output.dtype == DType::B1
             && packed_major(graph.space(), &output.dims) == Some(Major::Column);
-        if axes.is_none_or(|axes| axes.row.is_none()) || bits {
+        let finished = program.after_reductions[output.value.index()];
+        if !finished && axes.is_none_or(|axes| axes.row.is_none()) || bits {
             return Err(Rule::SegmentedRows.at(graph, output.value));
         }
     }
@@ -224,9 +232,13 @@ fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
 }
 
 /// Refuses results of a problem without batches: no tile would write them. A problem without rows or columns still has
-/// one tile.
+/// one tile. Rows that no segment has are not written.
 pub(super) fn refuse_batches(graph: &Graph, problem: &Problem) -> Result<(), LowerRefusal> {
-    let wanted = |dims: &[_]| problem.shape(dims).iter().all(|size| *size > 0);
+    let unwritten = |dims: &[Dim]| {
+        problem.segmented && dims.iter().any(|dim| graph.space().row_run(dim).is_some())
+    };
+    let wanted =
+        |dims: &[Dim]| problem.shape(dims).iter().all(|size| *size > 0) && !unwritten(dims);
     let output = graph.outputs().iter().find(|output| wanted(&output.dims));
     match output.filter(|_| problem.batch == 0) {
         Some(output) => Err(Rule::NoBatches.at(graph, output.value)),

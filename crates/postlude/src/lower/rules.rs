@@ -137,7 +137,7 @@ impl Rule {
                 "parts of the product's columns are products of their own, which have no block scales"
             }
             Rule::SegmentedRows => {
-                "a launch of segmented rows finishes what its own tiles hold; this folds over tiles, or counts rows"
+                "rows of segments are no blocks of rows of the launch; this folds many columns of each, or counts them"
             }
             Rule::IndexInPart => {
                 "a launch counts columns, and these indices are counted within a part of them"

@@ -29,7 +29,7 @@ pub(crate) fn operands_in_mainloop(
 
 /// Whether anything but one side of the product reads an input.
 fn is_read_elsewhere(graph: &Graph, id: InputId) -> bool {
-    let reads = |op: &Op| matches!(op, Op::Input(input) | Op::Take(input, _) if *input == id);
+    let reads = |op: &Op| matches!(op, Op::Input(input) | Op::Take(input, _) | Op::Entry(input, ..) if *input == id);
     let name = &graph.inputs()[id.0 as usize].name;
     let computing = || graph.inputs().iter().filter_map(|input| input.computed.as_ref());
     let sides = graph.products().iter().flat_map(|product| [product.left.0, product.right.0]);

@@ -138,6 +138,11 @@ impl Evaluated {
         Tensor::from_values(self.dtype, self.shape.clone(), &values)
     }
 
+    /// Where an element of [`Evaluated::values`] lies in the output, row-major: elements that are not written have none.
+    pub fn place(&self, at: usize) -> usize {
+        self.places.as_ref().map_or(at, |places| places[at])
+    }
+
     /// How far `got` lies from the nominal value of an element of [`Evaluated::values`], in units of what is allowed on that
     /// side: at most 1 when it is allowed.
     pub fn distance(&self, at: usize, got: f64) -> f64 {
@@ -169,7 +174,7 @@ impl Evaluated {
         let moved = (!got.is_contiguous()).then(|| got.to_tensor());
         let bytes = moved.as_ref().map_or(got.bytes(), Tensor::bytes);
         for (at, value) in self.values.iter().enumerate() {
-            let place = self.places.as_ref().map_or(at, |places| places[at]);
+            let place = self.place(at);
             let got = dtype::load(self.dtype, bytes, place);
             comparison.add(place, (*value, got), self.distance(at, got));
         }

@@ -1,5 +1,7 @@
 //! The body, node by node.
 
+mod tables;
+
 use std::sync::Arc;
 
 use crate::dtype;
@@ -195,6 +197,7 @@ impl Evaluation<'_> {
             }
             Op::Philox(words) => return self.map(frame, *words, philox_of),
             Op::Take(table, index) => return self.take(frame, *table, *index),
+            Op::Entry(table, row, column) => return self.entry(frame, *table, [*row, *column]),
             Op::Reduce(fold, over, a) => {
                 let cut = self.cut.as_ref().map(|cut| &cut.segments);
                 let how =
@@ -450,29 +453,6 @@ impl Evaluation<'_> {
         });
         let assumed = assume(&frame, &views, &pieces_of, several);
         Array { frame, values, alternatives: beside.into_iter().collect(), assumed }
-    }
-
-    /// Elements of a table; of an uncertain index every element that it may name.
-    fn take(&self, frame: Frame, table: InputId, index: NodeId) -> Array {
-        let tensor = self.call.tensor(table);
-        let (count, stride) = (tensor.shape()[0] as i64, tensor.strides()[0]);
-        let outside = match self.call.graph.inputs()[table.0 as usize].dtype.elem() {
-            dtype::Elem::I32 => Value::exact(0.0),
-            dtype::Elem::F32 | dtype::Elem::Bool => Value::NAN,
-        };
-        let at = |place: i64| {
-            if !(0..count).contains(&place) {
-                return outside;
-            }
-            let at = (tensor.offset() as isize + place as isize * stride) as usize;
-            Value::exact(dtype::load(tensor.dtype(), tensor.bytes(), at))
-        };
-        self.map(frame, [index], |[place]| {
-            // Whatever lies further out is one and the same.
-            let ends = (place.low.max(-1.0) as i64, place.high.min(count as f64) as i64);
-            let found = (ends.0..=ends.1).map(at).reduce(Value::or).unwrap_or(outside);
-            Value { nominal: at(place.nominal as i64).nominal, ..found }
-        })
     }
 
     fn pick(&self, frame: Frame, of: NodeId, index: NodeId) -> Array {

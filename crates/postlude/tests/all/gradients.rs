@@ -83,7 +83,13 @@ impl Given {
                 DType::Bool | DType::B1 => f64::from(u8::from(draw.next() < 0.5)),
                 _ => (draw.next() * 4.0).floor(),
             };
-            let values: Vec<f64> = (0..count).map(|_| value()).collect();
+            let mut values: Vec<f64> = (0..count).map(|_| value()).collect();
+            if let Some(rows) = kernel.defined().segment_rows(&input.name) {
+                // The first segment has no rows, and the last row is in none.
+                let rows = problem.shape(&[rows])[0];
+                let end = |place: usize| (place * rows.saturating_sub(1) / count.max(2)) as f64;
+                values = (0..count).map(end).collect();
+            }
             let tensor = Tensor::from_values(input.dtype, shape, &values).expect("it fits");
             given.tensors.insert(input.name.clone(), tensor);
         }
@@ -199,12 +205,12 @@ const WITHOUT: &[&str] = &[
     "gumbel_token_philox",
     "lincomb_gelu_backward",
     "linear_snake",
-    "moe_fp8_linear",
-    "moe_input_gradient",
-    "moe_linear",
+    "moe_bias_gradient",
+    "moe_combine",
+    "moe_forward",
+    "moe_gathered_linear",
+    "moe_masked_linear",
     "moe_router",
-    "moe_swiglu",
-    "moe_weight_gradient",
     "multihead_causal_scores",
     "pairwise_distances",
     "philox_dropout_backward",
@@ -268,6 +274,27 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("", "D: f32[M, N]", "a, b = halves(A @ W.T); D = concat(a * b, b)"),
     ("", "D: f32[M, N/2]", "a, b = pairs(A @ W.T, 8); D = a * sigmoid(b)"),
     ("", "D: f32[M]", "D = prod(1.0 + 0.1 * (A @ W.T), N)"),
+    (
+        ", V: f32[E, P, K], b: f32[E, P], w: f32[M], e: i32[E]",
+        "D: f32[M, P]",
+        "D = w * gelu(segments(A, e) @ V.T + b)",
+    ),
+    (
+        ", V: f32[E, P, K], s: f32[E], e: i32[E]",
+        "D: f32[M, P]",
+        "D = s * square(segments(tanh(A), e) @ V.T)",
+    ),
+    (
+        ", V: f32[E, P, K], b: f32[P], e: i32[E]",
+        "D: f32[M]",
+        "D = sum(segments(A, e) @ V.T + b, P)",
+    ),
+    (
+        ", V: f32[E, P, K], U: f32[E, Q, P], b: f32[E, P], e: i32[E]",
+        "D: f32[M, Q]",
+        "h = silu(segments(A, e) @ V.T + b); D = segments(h, e) @ U.T",
+    ),
+    (", G: f32[M, P], e: i32[E]", "D: f32[E, P, K]", "D = tanh(segments(G, e).T @ segments(A, e))"),
 ];
 
 #[test]

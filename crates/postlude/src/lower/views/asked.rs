@@ -201,6 +201,7 @@ fn entry(graph: &Graph, target: Target, table: &[Row], id: NodeId, slice: Slice)
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
+        | Op::Entry(..)
         | Op::Reduce(_, Over { column: None, .. }, _)
         | Op::ReduceWeighted(_, Over { column: None, .. }, ..)) => {
             op.operands().try_fold(0, |all, operand| {

@@ -245,6 +245,7 @@ impl Narrowing<'_> {
             | Op::Round(..)
             | Op::Philox(_)
             | Op::Take(..)
+            | Op::Entry(..)
             | Op::ReduceWeighted(_, Over { column: None, .. }, ..)
             | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };

@@ -214,6 +214,7 @@ impl<'a> Contexts<'a> {
             | Op::Round(..)
             | Op::Philox(_)
             | Op::Take(..)
+            | Op::Entry(..)
             | Op::Reduce(..)
             | Op::ReduceWeighted(..) => of_operands(self),
         })

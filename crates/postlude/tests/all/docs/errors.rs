@@ -31,7 +31,7 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoOutputs PackedWithoutDims OutputNotStored NoProduct ManyProducts OtherProduct OperandWithoutDims OperandUnrounded SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
-    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
+    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims GatherTable GatherIndex CombineLists MaskedCounts SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
@@ -193,7 +193,11 @@ const KERNELS: &[(&str, &str)] = &[
     ("SameAsSame", "kernel k(A: f32[M, K], B: f32[N, K] = A, C: f32[M, N] = B) -> D: f32[M, N] { D = A @ B.T + C }"),
     ("SameAsDiffers", "kernel k(A: f32[M, K], B: f16[N, K] = A) -> D: f32[M, N] { D = A @ B.T }"),
     ("SameAsOutput", "kernel k(A: f32[M, K], B: f32[N, K]) -> D: f32[M, N] = A { D = A @ B.T }"),
-    ("SegmentsPlace", "kernel k(A: f32[T, N], ends: i32[E]) -> D: f32[T, N] { D = relu(segments(A, ends)) }"),
+    ("GatherTable", "kernel k(X: f32[S, K], C: f32[T, N], index: i32[T]) -> D: f32[T, N] { D = C + gather(X, index) }"),
+    ("GatherIndex", "kernel k(X: f32[S, N], index: f32[T]) -> D: f32[T, N] { D = gather(X, index) }"),
+    ("CombineLists", "kernel k(D: f32[R, N], position: i32[T, P], weight: f32[T, P]) -> Y: f32[T, N] { Y = combine(D, position, weight) }"),
+    ("MaskedCounts", "kernel k(A: f32[E, C, K], W: f32[E, N, K], count: i32[C]) -> D: f32[E, C, N] { D = masked(A, count) @ W.T }"),
+    ("SegmentsPlace", "kernel k(A: f32[T, K], B: f32[K, N], ends: i32[E]) -> D: f32[T, N] { D = relu(A @ B) + segments(1.0, ends) }"),
     ("SegmentsEnds", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: f32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }"),
     ("SegmentsDims", "kernel k(A: f32[T, K], W: f32[F, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }"),
     ("SegmentsFold", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[] { m = mean(segments(A, ends) @ W.T) }"),

@@ -59,7 +59,7 @@ type Example = (&'static str, &'static [(&'static str, usize)], &'static str);
 const KERNELS: &[Example] = &[
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> D: f32[M, N] { D = sum(A @ W.T, L) }", &[], "the batch alone"),
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> s: f32[M] { s = sum(A @ W.T, L, N) }", &[("L", 0)], "size 0"),
-    ("kernel k(A: f16[M, K], W: f16[L, N, K], ends: i32[L]) -> b: f32[L, N] { b = sum(segments(A, ends) @ W.T, M) }", &[], "segmented rows"),
+    ("kernel k(A: f16[M, K], W: f16[L, N, K], ends: i32[L]) -> b: f32[L, N] { b = mean(segments(A, ends) @ W.T, M) }", &[], "rows of segments"),
     ("kernel k(A: f16[L, M, K], W: f16[N/2, K], C: f32[M, N/2]) -> s: f32[N] { s = max(concat(A @ W.T, C), L, M) }", &[], "share a part"),
     ("kernel k(A: f16[M, K], W: f16[N, K]) -> d: f32[M, R/8] { a, b, c = split(A @ W.T, [Q, R, P]); d = max(b, R, 8) }", &[("N", 32), ("Q", 12), ("R", 16), ("P", 4)], "begins inside of a run"),
     ("kernel k(A: f16[32, K], W: f16[64, K]) -> s: f32[] { a, b = halves(A @ W.T); s = sum(a * b) }", &[], "by a fixed size"),

@@ -100,6 +100,7 @@ fn written_out(graph: &Graph, node: NodeId) -> String {
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
+        | Op::Entry(..)
         | Op::Part(..)
         | Op::Merge(..)
         | Op::Concat(..) => {

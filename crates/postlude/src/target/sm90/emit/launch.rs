@@ -59,7 +59,7 @@ fn facts(
     parameters.extend(sizes.into_iter().flatten().map(|size| Parameter::U32(size as u32)));
     let batches = problem.batch_sizes.iter().skip(1).rev();
     parameters.extend(batches.map(|size| Parameter::U32(*size as u32)));
-    if let Some(ends) = graph.ends().or(graph.contraction_ends()) {
+    if let Some(ends) = graph.ends().or(graph.contraction_ends()).or(graph.row_counts()) {
         let strides = &placements.input(ends).strides;
         let stride = strides.first().copied().unwrap_or(0) as i64 * 4;
         parameters.push(Parameter::Pointer { buffer: Buffer(ends.0), offset: 0 });
@@ -84,7 +84,11 @@ fn facts(
             parameters.push(Parameter::Pointer { buffer: Buffer(input.0), offset: 0 });
             continue;
         }
-        let strides = BodyStrides::new(space, dims, &placements.input(input).strides);
+        let own = &placements.input(input).strides;
+        let strides = match (own.as_slice(), graph.is_table(input)) {
+            (&[row, column], true) => BodyStrides { row, column, ..BodyStrides::default() },
+            _ => BodyStrides::new(space, dims, own),
+        };
         let transfer = tiles.iter().position(|tile| *tile == input);
         let transfer = transfer
             .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);

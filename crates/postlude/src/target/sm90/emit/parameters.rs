@@ -191,7 +191,8 @@ impl<'k> Parameters<'k> {
         let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };
         let batches = number("batches");
         let batch_dims = BatchDims::declare(k, graph.space());
-        let ends = graph.ends().or(graph.contraction_ends()).map(|_| Ends::declare(k));
+        let lists = graph.ends().or(graph.contraction_ends()).or(graph.row_counts());
+        let ends = lists.map(|_| Ends::declare(k));
         let [group, along_m] = ["group", "columns_grouped"].map(number);
         let sizes = program.sizes.iter().enumerate();
         let sizes =

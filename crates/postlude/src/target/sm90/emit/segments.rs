@@ -24,6 +24,17 @@ impl<'k> Ends<'k> {
     pub(super) fn declare<C: Architecture>(k: Kernel<'k, C>) -> Ends<'k> {
         Ends { pointer: k.parameter_pointer("ends"), stride: k.parameter_u64("ends_stride") }
     }
+
+    /// The number of a batch, where they are counts of rows; at least 0.
+    pub(super) fn count<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        batch: Reg<'k, U32>,
+    ) -> Reg<'k, U32> {
+        let from = self.pointer.load() + k.widen(batch) * self.stride.load();
+        let [count] = k.load_global::<S32, 1>(from, LoadCache::ReadOnly);
+        count.max(0_i32).cast::<U32>()
+    }
 }
 
 /// The K of a batch's product.
@@ -64,6 +75,8 @@ pub(super) struct Segments<'k, C> {
     pub(super) tile_rows: u32,
     /// Clusters' tiles along columns.
     pub(super) columns: Reg<'k, U32>,
+    /// Whether a segment without rows has tiles, too, so that its reductions are finished.
+    pub(super) empty_too: bool,
 }
 
 /// A work tile's segment, the same in all lanes.
@@ -121,6 +134,8 @@ impl<'k, C: Architecture> Segments<'k, C> {
         let end = distances().fold(end, |end, distance| end.max(up(end, distance)));
         let begin = start.row.select(up(end, 1), lane.eq(0));
         let clusters = (end - begin + (self.tile_rows - 1)) / self.tile_rows;
+        let least = self.empty_too.then(|| k.imm::<U32>(1).select(0, number.lt(self.count)));
+        let clusters = least.map_or(clusters, |least| clusters.max(least));
         let own = clusters * self.columns;
         let through = distances()
             .fold(own, |sum, distance| sum + up(sum, distance).select(0, lane.ge(distance)));

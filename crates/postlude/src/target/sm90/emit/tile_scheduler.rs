@@ -33,6 +33,8 @@ pub(super) struct TileScheduler<'k, C> {
     segments: Option<Segments<'k, C>>,
     /// Where the contraction is, and how long it is.
     contraction: Option<Ends<'k>>,
+    /// Where rows of a batch from a count on are not used: the counts.
+    counts: Option<Ends<'k>>,
     inner: Reg<'k, U32>,
     batch_dims: BatchDims<'k>,
     rank: Reg<'k, U32>,
@@ -57,8 +59,17 @@ pub(super) struct WorkTile<'k> {
     pub(super) index: [Reg<'k, U32>; 2],
     /// Its cluster's number in the batch.
     pub(super) within: Reg<'k, U32>,
+    /// Where rows are cut into segments: its segment's tiles along rows.
+    pub(super) segment: Option<TilesOfSegment<'k>>,
     /// Whether this CTA has another tile behind it.
     pub(super) followed: Reg<'k, Pred>,
+}
+
+/// A segment's tiles along rows: the number of the first among those of all segments, and how many there are.
+#[derive(Clone, Copy)]
+pub(super) struct TilesOfSegment<'k> {
+    pub(super) first: Reg<'k, U32>,
+    pub(super) count: Reg<'k, U32>,
 }
 
 impl<'k, C: Clusters> TileScheduler<'k, C> {
@@ -82,17 +93,24 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let extents = [columns.select(rows, along_m), rows.select(columns, along_m)];
         let per_batch = rows * columns;
         let ragged = schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.ragged);
-        let segments = parameters.ends.filter(|_| !ragged).map(|ends| Segments {
+        let masked = schedule.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.masked);
+        let segments = parameters.ends.filter(|_| !ragged && !masked).map(|ends| Segments {
             k,
             ends,
             count: parameters.batches,
             rows: parameters.rows,
             tile_rows: tile.rows * tile.cluster.rows(),
             columns,
+            empty_too: schedule.needs.folds.any(),
         });
         let total = match &segments {
             Some(segments) => segments.total(),
             None => per_batch * parameters.batches,
+        };
+        // Partial results are numbered through all segments.
+        let rows = match &segments {
+            Some(_) if schedule.needs.folds.any() => total / columns,
+            Some(_) | None => rows,
         };
         let steps = match &schedule.needs.mainloop {
             Some(mainloop) => up(parameters.inner, mainloop.depth()).max(1),
@@ -115,6 +133,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             rows: parameters.rows,
             segments,
             contraction: parameters.ends.filter(|_| ragged),
+            counts: parameters.ends.filter(|_| masked),
             inner: parameters.inner,
             batch_dims: parameters.batch_dims,
             rank,
@@ -228,19 +247,28 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             count => number.mad(count, place),
         };
         let [below, right] = self.place;
+        // All CTAs of a cluster have as many steps.
+        let cluster_row = row * (tile.rows * tile.cluster.rows());
+        let used = self.counts.map(|counts| cluster_row.lt(counts.count(self.k, batch)));
         let row = beside(row, tile.cluster.rows(), below);
         let column = beside(column, tile.cluster.columns(), right);
         let first_row = row * tile.rows;
-        let (first_row, row_end) = match segment {
+        let (first_row, row_end) = match &segment {
             Some(segment) => (first_row + segment.begin, segment.end),
             None => (first_row, self.rows),
         };
+        let segment = segment.filter(|_| self.schedule.needs.folds.any()).map(|segment| {
+            let [first, count] = [segment.first_tile / self.columns, segment.clusters];
+            let [first, count] = [first, count].map(|it| it * tile.cluster.rows());
+            TilesOfSegment { first, count }
+        });
         let contraction =
             self.contraction.map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
         let depth = self.schedule.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
         let steps = contraction.map_or(self.steps, |of| {
             ((of.end - of.begin + (depth - 1)) >> depth.trailing_zeros()).max(1)
         });
+        let steps = used.map_or(steps, |used| steps.select(1, used));
         WorkTile {
             row: first_row,
             row_end,
@@ -249,6 +277,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             column: column * self.schedule.width(),
             index: [row, column],
             within,
+            segment,
             batch: self.batch_dims.batch(batch),
             followed,
         }

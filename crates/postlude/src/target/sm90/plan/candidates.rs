@@ -200,7 +200,8 @@ impl Tile {
         let splits = self.cluster.split_k() == 1
             || (!self.is_ping_pong() && self.accumulators() <= 64 && !needs.has_tma_loads());
         // In ping-pong a warpgroup would have to know the steps of the others' tiles.
-        let even = !mainloop.ragged || !self.is_ping_pong() && self.cluster.split_k() == 1;
+        let uneven = mainloop.ragged || mainloop.masked;
+        let even = !uneven || !self.is_ping_pong() && self.cluster.split_k() == 1;
         let promotes = !mainloop.promoted || self.promotes(mainloop, needs);
         roomy
             && promotes

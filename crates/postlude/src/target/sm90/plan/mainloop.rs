@@ -13,6 +13,7 @@ use super::widened::{SPAN_BYTES, Widened, widened_operand};
 
 /// What the products of a launch need of a schedule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[allow(clippy::struct_excessive_bools)] // Knobs of a schedule, each by itself.
 pub(crate) struct Mainloop {
     /// How A and B are loaded.
     pub(crate) operands: [OperandLoad; 2],
@@ -30,6 +31,8 @@ pub(crate) struct Mainloop {
     pub(crate) short_rows: u32,
     /// Whether the K of a batch is a segment, known on the device only.
     pub(crate) ragged: bool,
+    /// Whether tiles whose rows are not used are not multiplied, known on the device only.
+    pub(crate) masked: bool,
 }
 
 impl Mainloop {
@@ -55,6 +58,7 @@ impl Mainloop {
             products: program.products(),
             short_rows: if problem.segmented { 0 } else { short_rows(problem.rows) },
             ragged: graph.contraction_ends().is_some(),
+            masked: graph.row_counts().is_some(),
         })
     }
 
@@ -63,8 +67,18 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        let (products, short_rows, ragged) = (1, 0, false);
-        Mainloop { operands, operand_bytes, split, promoted, scaling, products, short_rows, ragged }
+        let (products, short_rows, [ragged, masked]) = (1, 0, [false; 2]);
+        Mainloop {
+            operands,
+            operand_bytes,
+            split,
+            promoted,
+            scaling,
+            products,
+            short_rows,
+            ragged,
+            masked,
+        }
     }
 
     /// K of one stage: one swizzled row of elements.

@@ -91,9 +91,9 @@ impl Parameters {
         }
         // Sizes, with those of batch dims behind the first, and the order of tiles.
         all.words(4 + batch_dims + program.sizes.len());
-        let segmented = program.graph().space().is_segmented();
-        if segmented || program.graph().contraction_ends().is_some() {
-            // Where segments end, and how far the ends lie apart.
+        let (graph, segmented) = (program.graph(), program.graph().space().is_segmented());
+        if segmented || graph.contraction_ends().or(graph.row_counts()).is_some() {
+            // Where segments end, or how many rows are used, and how far these numbers lie apart.
             all.push(2, 8, 8);
         }
         // Where windows of columns begin, and how wide they are.

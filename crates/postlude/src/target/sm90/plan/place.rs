@@ -116,6 +116,8 @@ pub(super) fn epilogue_loads(
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();
+        // Threads read single elements of tables.
+        let mapped = mapped && !graph.is_table(input);
         // Rows of the product that share one of the tensor's are no box.
         let mapped = mapped && program.input_row_run(input) == 1;
         let [first, columns] = columns(problem, windows, window);

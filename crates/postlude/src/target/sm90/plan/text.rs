@@ -104,6 +104,12 @@ impl Needs {
             if mainloop.ragged {
                 writeln!(f, "    ragged 1  # K of a batch is a segment")?;
             }
+            if mainloop.masked {
+                writeln!(
+                    f,
+                    "    masked 1  # rows of a batch from its count on are not multiplied"
+                )?;
+            }
         }
         let (loads, stores) = (&self.epilogue_loads, &self.epilogue_stores);
         for (word, transfers) in [("epilogue_loads", loads), ("epilogue_stores", stores)] {
@@ -146,9 +152,10 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 29] = [
+const NUMBERS: [&str; 30] = [
     "ctas",
     "ragged",
+    "masked",
     "promoted",
     "split",
     "short_rows",
@@ -379,6 +386,7 @@ impl Knobs {
             scaling: self.scaling,
             products,
             ragged: given("ragged").unwrap_or(0) > 0,
+            masked: given("masked").unwrap_or(0) > 0,
         }))
     }
 

@@ -140,6 +140,7 @@ fn is_cheap(graph: &Graph, node: &Node) -> bool {
         | Op::Round(..)
         | Op::Philox(_)
         | Op::Take(..)
+        | Op::Entry(..)
         | Op::Reduce(..)
         | Op::ReduceWeighted(..)
         | Op::Pick(..)

@@ -68,7 +68,7 @@ fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Binary(Binary::Pow, ..) => 30,
         Op::Philox(_) => 35,
         Op::Round(..) => 4,
-        Op::Take(..) => 6,
+        Op::Take(..) | Op::Entry(..) => 6,
         Op::Binary(..) | Op::Fma(..) | Op::Select(..) | Op::Cast(..) | Op::Input(_) => 1,
         Op::Accumulator(_)
         | Op::Constant(_)
@@ -176,7 +176,7 @@ fn lines_of(op: &Op, accuracy: Accuracy) -> u32 {
         Op::Philox(_) => 70,
         Op::Round(DType::BF16, ..) => 6,
         Op::Round(..) => 25,
-        Op::Take(..) => 12,
+        Op::Take(..) | Op::Entry(..) => 12,
         Op::Select(..) | Op::Input(_) => 2,
         Op::Binary(..) | Op::Fma(..) => 1,
         Op::Accumulator(_)

@@ -21,14 +21,21 @@ impl Workspace {
         }
         let tile = schedule.tile;
         let [rows, columns] = schedule.clusters(problem).map(|count| count.max(1));
+        // How many tiles segments have is data: the last one of each may be almost empty, or all of it.
+        let rows = match u64::from(tile.rows * tile.cluster.rows()) {
+            each if problem.segmented => problem.rows as u64 / each + problem.batch as u64,
+            _ => rows,
+        };
         let (rows, columns) = (
             rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile()),
             columns * u64::from(tile.cluster.columns()),
         );
         let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));
-        let batch = problem.batch as u64;
+        // Partial results of segments lie one behind the other, and there are none along their rows.
+        let (batch, rows_counted) =
+            if problem.segmented { (1, 0) } else { (problem.batch as u64, rows) };
         // Of each batch, and of all.
-        let counters = (batch + 1) * (rows + columns + 1);
+        let counters = (problem.batch as u64 + 1) * (rows_counted + columns + 1);
         let sizes = [
             counters,
             u64::from(words.rows) * batch * columns * rows * unit,

@@ -88,6 +88,7 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
             | Op::Round(..)
             | Op::Philox(_)
             | Op::Take(..)
+            | Op::Entry(..)
             | Op::Call(..) => {
                 for operand in self.op(id).operands() {
                     self.value(frame, operand);

@@ -19,7 +19,7 @@ use super::super::chip::EpilogueChip;
 use super::bounds;
 use super::reductions::Reductions;
 use super::warp_exchange::WarpExchange;
-use super::workspace::{Workspace, WorkspaceIndex};
+use super::workspace::{UnitsOfSegment, Workspace, WorkspaceIndex};
 
 /// The scope of rows that have bounds.
 const ROWS_OF_BATCH: ReductionScope =
@@ -45,16 +45,24 @@ pub(super) struct Deferred<'k> {
     tile: SavedIndex<'k>,
 }
 
-/// The batch, unit and tile of a workspace index, saved until after the next tile.
-struct SavedIndex<'k>([Var<'k, U32>; 3]);
+/// The batch, unit and tile of a workspace index, and where the units of its segment are, saved until after the next tile.
+struct SavedIndex<'k> {
+    own: [Var<'k, U32>; 3],
+    segment: Option<[Var<'k, U32>; 2]>,
+}
 
 impl<'k> Deferred<'k> {
     /// With answers of each batch, and of all batches if `all`.
-    pub(super) fn new<C: EpilogueChip>(k: Kernel<'k, C>, all: bool) -> Deferred<'k> {
+    pub(super) fn new<C: EpilogueChip>(
+        k: Kernel<'k, C>,
+        all: bool,
+        segmented: bool,
+    ) -> Deferred<'k> {
         let count = if all { 6 } else { 3 };
         // No counter was ever that full.
         let answers = (0..count).map(|_| k.var(u32::MAX)).collect();
-        Deferred { answers, before: SavedIndex::new(k), tile: SavedIndex::new(k) }
+        let [before, tile] = [(); 2].map(|()| SavedIndex::new(k, segmented));
+        Deferred { answers, before, tile }
     }
 
     /// Clears answers that were looked at, unless there are new ones.
@@ -71,19 +79,29 @@ impl<'k> Deferred<'k> {
 }
 
 impl<'k> SavedIndex<'k> {
-    fn new<C: EpilogueChip>(k: Kernel<'k, C>) -> SavedIndex<'k> {
-        SavedIndex([(); 3].map(|()| k.var(0)))
+    fn new<C: EpilogueChip>(k: Kernel<'k, C>, segmented: bool) -> SavedIndex<'k> {
+        let own = [(); 3].map(|()| k.var(0));
+        // A counter of no arrivals would look full before the first one.
+        SavedIndex { own, segment: segmented.then(|| [0, 1].map(|value: u32| k.var(value))) }
     }
 
     /// This tile's index in a grid.
     fn in_grid(&self, grid: WorkspaceIndex<'k>) -> WorkspaceIndex<'k> {
-        let [batch, unit, tile] = self.0.map(Var::copy);
-        WorkspaceIndex { batch, unit, tile, ..grid }
+        let [batch, unit, tile] = self.own.map(Var::copy);
+        let segment = self.segment.map(|saved| {
+            let [first, count] = saved.map(Var::copy);
+            UnitsOfSegment { first, count }
+        });
+        WorkspaceIndex { batch, unit, tile, segment, ..grid }
     }
 
     fn save(&self, index: WorkspaceIndex<'k>) {
         let values = [index.batch, index.unit, index.tile];
-        self.0.iter().zip(values).for_each(|(saved, value)| saved.set(value));
+        self.own.iter().zip(values).for_each(|(saved, value)| saved.set(value));
+        if let (Some([first, count]), Some(segment)) = (self.segment, index.segment) {
+            first.set(segment.first);
+            count.set(segment.count);
+        }
     }
 }
 
@@ -229,6 +247,9 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
     /// Those of each batch's rows and columns come first, then its scalars'; those of all batches follow.
     fn counter(&self, scope: ReductionScope, index: WorkspaceIndex<'k>) -> Reg<'k, U32> {
         let batches = self.workspace.evaluator.parameters.batches;
+        if index.segment.is_some() {
+            return self.counter_of_segment(scope, index);
+        }
         let behind = batches * index.units;
         let of_all = || batches.mad(index.tiles, behind) + batches;
         match (scope.batches, scope.kind) {
@@ -242,6 +263,21 @@ impl<'k, C: EpilogueChip> Arrivals<'_, 'k, C> {
             (Batches::All, Kind::AlongRows) => of_all() + index.unit,
             (Batches::All, Kind::AlongColumns) => of_all() + index.units + index.tile,
             (Batches::All, Kind::Scalar | Kind::Tile) => of_all() + index.units + index.tiles,
+        }
+    }
+
+    /// The same where rows are cut into segments, along which nothing is counted.
+    fn counter_of_segment(&self, scope: ReductionScope, index: WorkspaceIndex<'k>) -> Reg<'k, U32> {
+        let batches = self.workspace.evaluator.parameters.batches;
+        let scalars = batches * index.tiles;
+        match (scope.batches, scope.kind) {
+            (_, Kind::AlongRows) => {
+                panic!("compiler bug: a reduction along rows that are segmented")
+            }
+            (Batches::Each, Kind::AlongColumns) => index.batch.mad(index.tiles, index.tile),
+            (Batches::Each, Kind::Scalar | Kind::Tile) => scalars + index.batch,
+            (Batches::All, Kind::AlongColumns) => scalars + batches + index.tile,
+            (Batches::All, Kind::Scalar | Kind::Tile) => scalars + batches + index.tiles,
         }
     }
 

@@ -77,8 +77,11 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         let reductions = Reductions(plan.program);
         let exchange = WarpExchange::new(evaluator, warpgroup, rank);
         let all = reductions.finished().any(|scope| scope.batches == Batches::All);
-        let deferred = (!reductions.has_second_stage()).then(|| Deferred::new(k, all));
-        let persists = deferred.is_some() && PersistentAccumulation::takes(reductions);
+        let segmented = plan.graph.space().is_segmented();
+        let deferred = (!reductions.has_second_stage()).then(|| Deferred::new(k, all, segmented));
+        // Which tiles of a segment a warpgroup has is not known before the call.
+        let persists =
+            deferred.is_some() && !segmented && PersistentAccumulation::takes(reductions);
         let persistent = persists
             .then(|| PersistentAccumulation::new(&evaluator, reductions, scheduler, warpgroup));
         let workspace = Workspace {
@@ -425,7 +428,7 @@ impl<'a, 'k, C: EpilogueChip> TileReductions<'a, 'k, C> {
         if columns().next().is_none() && self.reductions.of_tiles().next().is_none() {
             return;
         }
-        self.write_scalars(index, index.tile.mad(index.units, index.unit), partials);
+        self.write_scalars(index, index.tile.mad(index.own_units(), index.unit), partials);
         let width = self.evaluator.plan.schedule.width();
         self.k.for_(self.exchange.rank, width, THREADS, |within| {
             for one in columns().filter(|(_, one)| one.is_of_elements()) {

@@ -18,7 +18,7 @@ use crate::lower::{Batches, How, Reduction, ReductionScope, Source};
 use crate::target::sm90::plan::SLOT_ROWS;
 
 use super::super::chip::EpilogueChip;
-use super::super::tile_scheduler::WorkTile;
+use super::super::tile_scheduler::{TilesOfSegment, WorkTile};
 use super::super::values::{Evaluator, State};
 use super::partials::Partial;
 use super::persistent::Workers;
@@ -60,6 +60,22 @@ pub(super) struct WorkspaceIndex<'k> {
     /// The tile's number along columns, and how many there are.
     pub(super) tile: Reg<'k, U32>,
     pub(super) tiles: Reg<'k, U32>,
+    /// Where rows are cut into segments: the batch's warpgroups along rows, of those of all batches.
+    pub(super) segment: Option<UnitsOfSegment<'k>>,
+}
+
+/// The warpgroups along rows of a segment: the number of the first among those of all segments, and how many there are.
+#[derive(Clone, Copy)]
+pub(super) struct UnitsOfSegment<'k> {
+    pub(super) first: Reg<'k, U32>,
+    pub(super) count: Reg<'k, U32>,
+}
+
+impl<'k> WorkspaceIndex<'k> {
+    /// How many warpgroups along rows the batch has.
+    pub(super) fn own_units(&self) -> Reg<'k, U32> {
+        self.segment.map_or(self.units, |segment| segment.count)
+    }
 }
 
 /// The result that a partial result is of: a row, a column, or a scalar.
@@ -87,7 +103,9 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
     pub(super) fn grid(&self) -> WorkspaceIndex<'k> {
         let (zero, [rows, tiles]) = (self.evaluator.k.imm(0), self.tiles);
         let units = rows * self.evaluator.plan.schedule.tile.warpgroups_per_tile();
-        WorkspaceIndex { batch: zero, unit: zero, units, tile: zero, tiles }
+        let segmented = self.evaluator.plan.graph.space().is_segmented();
+        let segment = segmented.then_some(UnitsOfSegment { first: zero, count: units });
+        WorkspaceIndex { batch: zero, unit: zero, units, tile: zero, tiles, segment }
     }
 
     /// The index of a tile's warpgroup of this number.
@@ -100,7 +118,12 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         let [row, tile] = work_tile.index;
         let unit = row.mad(per_tile, warpgroup);
         let [rows, tiles] = self.tiles;
-        WorkspaceIndex { batch: work_tile.batch.number, unit, units: rows * per_tile, tile, tiles }
+        let segment = work_tile.segment.map(|TilesOfSegment { first, count }| UnitsOfSegment {
+            first: first * per_tile,
+            count: count * per_tile,
+        });
+        let (batch, units) = (work_tile.batch.number, rows * per_tile);
+        WorkspaceIndex { batch, unit, units, tile, tiles, segment }
     }
 
     /// The index of a batch, or of the first of all batches: partial results of the others follow it.
@@ -111,7 +134,11 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
     ) -> WorkspaceIndex<'k> {
         match scope.batches {
             Batches::Each => index,
-            Batches::All => WorkspaceIndex { batch: self.evaluator.k.imm(0), ..index },
+            Batches::All => {
+                let zero = self.evaluator.k.imm(0);
+                let all = UnitsOfSegment { first: zero, count: index.units };
+                WorkspaceIndex { batch: zero, segment: index.segment.map(|_| all), ..index }
+            }
         }
     }
 
@@ -133,15 +160,20 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         scope: ReductionScope,
         index: WorkspaceIndex<'k>,
     ) -> Reg<'k, U32> {
-        let of_batch = match (scope.kind, &self.workers) {
+        let units = match scope.batches {
+            Batches::Each => index.own_units(),
+            Batches::All => index.units,
+        };
+        let found = match (scope.kind, &self.workers) {
             (Kind::AlongRows, _) => index.tiles,
-            (Kind::AlongColumns, _) => index.units,
+            (Kind::AlongColumns, _) => units,
             (Kind::Scalar | Kind::Tile, Some(workers)) => workers.count(),
-            (Kind::Scalar | Kind::Tile, None) => index.units * index.tiles,
+            (Kind::Scalar | Kind::Tile, None) => units * index.tiles,
         };
         match scope.batches {
-            Batches::Each => of_batch,
-            Batches::All => of_batch * self.evaluator.parameters.batches,
+            // Units are numbered through all segments.
+            Batches::All if index.segment.is_none() => found * self.evaluator.parameters.batches,
+            Batches::Each | Batches::All => found,
         }
     }
 
@@ -156,7 +188,7 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         let blocks = match from.kind {
             // One of each batch.
             _ if from.kind == scope.kind => return batches,
-            Kind::AlongRows => index.units,
+            Kind::AlongRows => index.own_units(),
             Kind::AlongColumns | Kind::Scalar | Kind::Tile => index.tiles,
         };
         if from.batches == scope.batches { blocks } else { blocks * batches }
@@ -201,6 +233,9 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
         of: ResultOf<'k>,
     ) -> GlobalPointer<'k> {
         let k = self.evaluator.k;
+        if let Some(segment) = index.segment {
+            return self.part_of_segment((index, segment), word, number, of);
+        }
         let plane = k.widen(self.evaluator.parameters.batches * word + index.batch);
         match of {
             ResultOf::Row(row) => {
@@ -215,6 +250,26 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
                 let plane = plane * k.widen(index.units) * k.widen(index.tiles);
                 self.address(3, plane + k.widen(number))
             }
+        }
+    }
+
+    /// The same where rows are cut into segments: the partial results of a segment lie behind those of the one before.
+    fn part_of_segment(
+        &self,
+        (index, segment): (WorkspaceIndex<'k>, UnitsOfSegment<'k>),
+        word: u32,
+        number: Reg<'k, U32>,
+        of: ResultOf<'k>,
+    ) -> GlobalPointer<'k> {
+        let k = self.evaluator.k;
+        let before = k.widen(index.units) * u64::from(word) + k.widen(segment.first);
+        match of {
+            ResultOf::Row(_) => panic!("compiler bug: a reduction along rows that are segmented"),
+            ResultOf::Column(column) => {
+                let line = self.line(Kind::AlongColumns, index);
+                self.address(2, (before + k.widen(number)) * line + k.widen(column))
+            }
+            ResultOf::Scalar => self.address(3, before * k.widen(index.tiles) + k.widen(number)),
         }
     }
 

@@ -172,6 +172,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 Value::Integer(self.philox_word(words.map(|word| value(word).integer())))
             }
             Op::Take(table, index) => self.take(*table, *index, value(*index).integer()),
+            Op::Entry(table, row, column) => {
+                self.entry(*table, [*row, *column].map(|index| (index, value(index).integer())))
+            }
             Op::Extent(axes) => Value::Float(self.extent(*axes)),
             Op::Unary(op, a) => self.unary(*op, accuracy, value(*a)),
             Op::Binary(op, a, b) => self.binary(*op, accuracy, value(*a), value(*b)),

@@ -6,7 +6,7 @@ use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Axes, Constant, InputId, Kind, NodeId, Op};
-use crate::lower::table_dim;
+use crate::lower::table_dims;
 use crate::shape::Dim;
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::memory::Location;
@@ -65,24 +65,49 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
     /// The element of a table at an index; nan, of integers 0, out of range.
     pub(super) fn take(&self, table: InputId, index: NodeId, at: Reg<'k, S32>) -> Value<'k> {
         let found = self.parameters.sources.iter().find(|(id, _)| *id == table);
-        let (Some((_, Source::Memory(memory))), Some(dim)) =
-            (found, table_dim(self.plan.graph, table))
+        let (Some((_, Source::Memory(memory))), [dim]) =
+            (found, table_dims(self.plan.graph, table))
         else {
             panic!("compiler bug: input {} is no table", table.0)
         };
         // A tensor of one dim has one stride; the others are 0.
         let place = at.cast::<U32>();
         let location = memory.element(self.k, (self.parameters.batch_dims.at(place), place, place));
-        let certain = match (dim, &self.plan.graph[index].op) {
+        let inside = (!self.is_within(index, dim)).then(|| place.lt(self.size(dim)));
+        match (self.load(memory.dtype, location, inside, LoadCache::ReadOnly), inside) {
+            (Value::Float(value), Some(inside)) => Value::Float(value.select(f32::NAN, inside)),
+            (value, _) => value,
+        }
+    }
+
+    /// The element of a table with two dims at two indices; nan, of integers 0, where one is out of range.
+    pub(super) fn entry(&self, table: InputId, indices: [(NodeId, Reg<'k, S32>); 2]) -> Value<'k> {
+        let found = self.parameters.sources.iter().find(|(id, _)| *id == table);
+        let (Some((_, Source::Memory(memory))), [rows, columns]) =
+            (found, table_dims(self.plan.graph, table))
+        else {
+            panic!("compiler bug: input {} is no table", table.0)
+        };
+        let [row, column] = indices.map(|(_, at)| at.cast::<U32>());
+        let batch = self.parameters.batch_dims.at(self.k.imm(0));
+        let location = memory.element(self.k, (batch, row, column));
+        let each = [(indices[0].0, rows, row), (indices[1].0, columns, column)];
+        let inside = each.into_iter().filter(|(index, dim, _)| !self.is_within(*index, dim));
+        let inside = inside.map(|(_, dim, at)| at.lt(self.size(dim)));
+        let inside = inside.reduce(|all, one| all & one);
+        match (self.load(memory.dtype, location, inside, LoadCache::ReadOnly), inside) {
+            (Value::Float(value), Some(inside)) => Value::Float(value.select(f32::NAN, inside)),
+            (value, _) => value,
+        }
+    }
+
+    /// Whether an index is a constant that a dim has.
+    fn is_within(&self, index: NodeId, dim: &Dim) -> bool {
+        match (dim, &self.plan.graph[index].op) {
             (Dim::Size(size), Op::Constant(Constant::I32(index))) => {
                 u32::try_from(*index).is_ok_and(|index| index < *size)
             }
             _ => false,
-        };
-        let inside = (!certain).then(|| place.lt(self.size(dim)));
-        match (self.load(memory.dtype, location, inside, LoadCache::ReadOnly), inside) {
-            (Value::Float(value), Some(inside)) => Value::Float(value.select(f32::NAN, inside)),
-            (value, _) => value,
         }
     }
 
