@@ -130,7 +130,9 @@ fn launches(
         (copied, Some(why.to_owned()))
     } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
         let why = format!("# several launches, for one is refused: {refusal}");
-        if let Some(chunked) = GpuProblem::new(loaded, cut, options, &arguments.compile)?.chunked()? {
+        if let Some(chunked) =
+            GpuProblem::new(loaded, cut, options, &arguments.compile)?.chunked()?
+        {
             return in_chunks(&problem, &why, chunked);
         }
         (cut.clone(), Some(why))

@@ -379,9 +379,8 @@ impl Graph {
     /// Whether every element of a value is made of the elements of others at the same place.
     pub(crate) fn is_elementwise(&self) -> bool {
         let live = self.live();
-        let at_its_place = |op: &Op| {
-            matches!(op.dependence(), Dependence::Source | Dependence::Elementwise(_))
-        };
+        let at_its_place =
+            |op: &Op| matches!(op.dependence(), Dependence::Source | Dependence::Elementwise(_));
         self.nodes().all(|(id, node)| !live[id.index()] || at_its_place(&node.op))
     }
 

@@ -4,13 +4,13 @@ mod call;
 mod chunks;
 mod copies;
 mod gpu;
+mod options;
 mod simulated;
 #[cfg(feature = "cuda")]
 mod tune;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 mod workspace;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::check::{self, Bindings};
@@ -21,7 +21,7 @@ use crate::differentiate::{self, Derived, GradError, Save};
 use crate::error::{Diagnostic, Error};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
-use crate::graph::{Graph, MathMode, OperandCopies};
+use crate::graph::{Graph, OperandCopies};
 use crate::lower::{Lowered, TileProgram};
 use crate::optimise;
 #[cfg(any(feature = "cuda", feature = "sim"))]
@@ -33,115 +33,14 @@ use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
 use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
-use crate::tuning::Records;
 
 pub use call::{Call, Outputs, Prepared};
+pub use options::{Backend, Hooks, Options};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use workspace::{LaunchStores, Workspace};
 
 /// How many problems a kernel remembers how to run on the CPU.
 const REMEMBERED: usize = 4;
-
-/// The ways to run a kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[non_exhaustive]
-pub enum Backend {
-    /// The definition, in f64.
-    Reference,
-    /// Tiled, fused and parallel on the processor.
-    #[default]
-    Cpu,
-    /// One kernel on an NVIDIA GPU, the first of the machine.
-    Cuda,
-    /// The kernel for a GPU on the processor, instruction by instruction: slow, and it says what is wrong.
-    Sim,
-}
-
-impl Backend {
-    /// Every backend, whether or not this machine has what it needs.
-    pub const ALL: [Backend; 4] = [Backend::Reference, Backend::Cpu, Backend::Cuda, Backend::Sim];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Backend::Reference => "reference",
-            Backend::Cpu => "cpu",
-            Backend::Cuda => "cuda",
-            Backend::Sim => "sim",
-        }
-    }
-
-    /// What it is, in a few words.
-    pub const fn description(self) -> &'static str {
-        match self {
-            Backend::Reference => "the definition, in f64, with error bounds",
-            Backend::Cpu => "tiled, fused and parallel",
-            Backend::Cuda => "one kernel on the first GPU",
-            Backend::Sim => "the GPU's code, instruction by instruction",
-        }
-    }
-
-    /// Whether it runs the code that is emitted for GPUs.
-    pub const fn runs_ptx(self) -> bool {
-        match self {
-            Backend::Reference | Backend::Cpu => false,
-            Backend::Cuda | Backend::Sim => true,
-        }
-    }
-}
-
-/// How a kernel is compiled.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Options {
-    /// Where it runs.
-    pub backend: Backend,
-    /// What is asked of functions.
-    pub math: MathMode,
-    /// How many threads; as many as there are cores when `None`.
-    pub threads: Option<usize>,
-    /// The outputs that are wanted; all when `None`.
-    pub keep: Option<Vec<String>>,
-    /// The folder of compiled kernels; the user's own when `None`.
-    pub cache: Option<PathBuf>,
-    /// Measured schedules that a GPU takes instead of the planner's.
-    pub records: Records,
-    /// Whether a GPU has to run it in one launch: a kernel that is several is refused, as a `fused kernel` is.
-    pub one_launch: bool,
-    /// The most bytes that values between the launches of a call have on a GPU, where they can be stored in chunks; a
-    /// gigabyte when `None`.
-    pub workspace: Option<u64>,
-    /// What tests, searches and benchmarks change of a run.
-    #[doc(hidden)]
-    pub hooks: Hooks,
-}
-
-impl Options {
-    /// Those of the graphs that compute inputs of a kernel: a schedule or a selection of outputs is the kernel's own.
-    fn of_earlier(&self) -> Options {
-        let overlap = self.hooks.overlap.of_earlier();
-        let hooks = Hooks { schedule: None, overlap, ..self.hooks.clone() };
-        Options { keep: None, hooks, ..self.clone() }
-    }
-}
-
-/// What tests, searches and benchmarks change of a run on the GPU and in the simulator.
-#[doc(hidden)]
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Hooks {
-    /// A schedule instead of the planner's; it has to fit the problem.
-    pub schedule: Option<target::Schedule>,
-    /// The most CTAs launched, rounded up to whole clusters; as many as fit when `None`.
-    pub grid_limit: Option<u32>,
-    /// Whether outputs are poisoned before a run, and bytes around them checked after it.
-    pub guard: bool,
-    /// When operands are copied by launches before their product.
-    pub copies: target::CopyRule,
-    /// Which launches may begin before the one before them has ended.
-    pub overlap: target::Overlap,
-    /// When copies and matrix products complete in the simulator.
-    #[cfg(feature = "sim")]
-    pub timing: postlude_sim::Timing,
-}
 
 /// A kernel: typed and defined.
 ///

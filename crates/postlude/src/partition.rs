@@ -105,8 +105,8 @@ impl Levels {
             let level = |operand: NodeId| of[operand.index()] + usize::from(ends(operand));
             let least = if matches!(node.op, Op::Accumulator(_)) { 0 } else { first };
             of[place] = node.op.operands().map(level).max().unwrap_or(0).max(least);
-            again[place] = is_repeatable(&node.op)
-                && node.op.operands().all(|operand| again[operand.index()]);
+            again[place] =
+                is_repeatable(&node.op) && node.op.operands().all(|operand| again[operand.index()]);
         }
         Levels::new(of, again, live)
     }

@@ -30,8 +30,8 @@ mod workspace;
 
 pub use compile::{CompileLog, Usage};
 pub use device::Device;
-pub(crate) use driver::{Order, zero};
 pub use driver::{DeviceBuffer, Event, Stream};
+pub(crate) use driver::{Order, zero};
 pub use error::RuntimeError;
 pub use function::{Function, Origin};
 pub use launch::PreparedLaunch;

@@ -76,7 +76,8 @@ fn part_dims(graph: &Graph, live: &[bool]) -> Vec<Dim> {
     let space = graph.space();
     let nodes = graph.nodes().filter(|(id, _)| live[id.index()]);
     let of_nodes = nodes.filter_map(|(_, node)| node.ty.axes.columns());
-    let of_outputs = graph.outputs().iter().filter_map(|output| space.axes(&output.dims)?.columns());
+    let of_outputs =
+        graph.outputs().iter().filter_map(|output| space.axes(&output.dims)?.columns());
     let of_splits = space.splits.iter().flat_map(|split| split.parts.iter().copied());
     let named = |columns: &Columns| columns.part != 0;
     let all = of_nodes.chain(of_outputs).chain(of_splits).filter(named);

@@ -4,6 +4,7 @@ use postlude::Kernel;
 use postlude::shape::Dim;
 
 use super::super::sketch::{Form, Sketch};
+use super::super::specimen::Drawn;
 use super::Draw;
 use crate::random::Random;
 
@@ -40,7 +41,7 @@ impl Draw {
             }
         }
         // Runs of rows, means along them and reductions over batches alone do not go with segments.
-        if Kernel::parse(&cut.text()).is_ok() {
+        if Kernel::parse(&Drawn::Kernel(cut.clone()).text()).is_ok() {
             self.sketch = cut;
         }
     }

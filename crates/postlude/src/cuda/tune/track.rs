@@ -127,7 +127,12 @@ impl<'a> Track<'a> {
                 before.record(self.stream)?;
                 for _ in 0..launches {
                     let Buffers { addresses, scalars } = &self.sets[self.set];
-                    self.candidates[candidate].launch_alone(self.stream, Order::Behind, addresses, scalars)?;
+                    self.candidates[candidate].launch_alone(
+                        self.stream,
+                        Order::Behind,
+                        addresses,
+                        scalars,
+                    )?;
                     self.set = (self.set + 1) % self.sets.len();
                 }
                 after.record(self.stream)?;

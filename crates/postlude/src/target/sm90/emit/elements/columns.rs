@@ -28,13 +28,7 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         parts.iter().fold(self.k.imm(0), |all, part| all + self.columns(*part))
     }
 
-    pub(super) fn part(
-        &self,
-        frame: &Frame<'k>,
-        id: NodeId,
-        part: Part,
-        of: NodeId,
-    ) -> Value<'k> {
+    pub(super) fn part(&self, frame: &Frame<'k>, id: NodeId, part: Part, of: NodeId) -> Value<'k> {
         let column = self.column(frame, id);
         let of_runs = |index: u16, own: Reg<'k, U32>, run: Reg<'k, U32>| {
             let runs = column / own;
@@ -136,7 +130,7 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
 fn chosen<'k>(values: Vec<Value<'k>>, conditions: Vec<Reg<'k, Pred>>) -> Value<'k> {
     let mut values = values.into_iter().rev();
     let Some(last) = values.next() else { panic!("compiler bug: nothing is put together") };
-    values.zip(conditions.into_iter().rev()).fold(last, |rest, (value, first)| {
-        select(first, value, rest)
-    })
+    values
+        .zip(conditions.into_iter().rev())
+        .fold(last, |rest, (value, first)| select(first, value, rest))
 }

@@ -48,12 +48,11 @@ impl<'k> Frame<'k> {
 
     /// The place of a value with coarser axes: its batch, row and column.
     pub(super) fn at(&self, axes: Axes) -> Coordinate<'k> {
-        let coarser = |place: Reg<'k, U32>, own: Option<u32>, wanted: Option<u32>| {
-            match (own, wanted) {
+        let coarser =
+            |place: Reg<'k, U32>, own: Option<u32>, wanted: Option<u32>| match (own, wanted) {
                 (Some(own), Some(wanted)) if wanted > own => place / (wanted / own),
                 _ => place,
-            }
-        };
+            };
         let (batch, row, column) = self.at;
         let row = coarser(row, self.axes.row, axes.row);
         let divisor = |columns: Option<Columns>| columns.map(|columns| columns.divisor);

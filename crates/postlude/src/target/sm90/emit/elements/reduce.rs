@@ -45,11 +45,8 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
                 let now = number.copy();
                 let line = now / column_count;
                 let of_batch = line / row_count;
-                let batch = if over.batch {
-                    self.parameters.batch_dims.batch(of_batch)
-                } else {
-                    batch
-                };
+                let batch =
+                    if over.batch { self.parameters.batch_dims.batch(of_batch) } else { batch };
                 let at = (
                     batch,
                     first_row + (line - of_batch * row_count),
@@ -73,14 +70,10 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
     }
 
     /// A term, by its number among all that are folded together.
-    fn term(
-        &self,
-        frame: &mut Frame<'k>,
-        reduction: Reduction,
-        number: Reg<'k, U32>,
-    ) -> Term<'k> {
+    fn term(&self, frame: &mut Frame<'k>, reduction: Reduction, number: Reg<'k, U32>) -> Term<'k> {
         let evaluator = self.evaluator();
-        let mut of = |node: NodeId| -> Reg<'k, F32> { evaluator.fold_term(self.value(frame, node)) };
+        let mut of =
+            |node: NodeId| -> Reg<'k, F32> { evaluator.fold_term(self.value(frame, node)) };
         let value = of(reduction.terms);
         let weight = reduction.weights.map(of);
         let index = || self.k.bits_to_f32(number.cast());
