@@ -377,6 +377,7 @@ impl Graph {
     }
 
     /// Whether every element of a value is made of the elements of others at the same place.
+    #[cfg(feature = "cuda")]
     pub(crate) fn is_elementwise(&self) -> bool {
         let live = self.live();
         let at_its_place =

@@ -1,6 +1,7 @@
 //! The face: from an expression to a result on any backend.
 
 mod call;
+#[cfg(any(feature = "cuda", feature = "sim"))]
 mod chunks;
 mod copies;
 mod gpu;

@@ -84,6 +84,9 @@
 //! The language, its functions and every error are in `docs/language.md` of the repository, what a kernel means to the
 //! bit in `docs/numerics.md`. Modules that this page does not show are the stages of the compiler; they change freely.
 
+// Other ways to run what one launch refuses are ways of the two backends that have launches.
+#![cfg_attr(not(any(feature = "cuda", feature = "sim")), allow(dead_code))]
+
 pub mod build;
 #[doc(hidden)]
 pub mod catalogue;

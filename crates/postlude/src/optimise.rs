@@ -26,7 +26,9 @@ use crate::graph::{Graph, MathMode, Stage};
 pub(crate) use copy_operands::copy_operands;
 pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
-pub(crate) use share_operand::{separate_products, share_operand};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub(crate) use share_operand::separate_products;
+pub(crate) use share_operand::share_operand;
 
 /// What every pass may know beside the graph.
 #[derive(Clone, Copy, Debug)]

@@ -88,6 +88,7 @@ fn until(last: usize, chunks: Option<&Chunks>) -> usize {
 }
 
 /// What a call does, in order.
+#[derive(Clone, Copy)]
 pub(super) enum Step<'c, 's> {
     /// Sets bytes from an address on to zero.
     Zero(u64, u64),

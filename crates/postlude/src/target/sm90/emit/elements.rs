@@ -113,7 +113,7 @@ impl<'a, 'k, C: EpilogueChip> ElementKernel<'a, 'k, C> {
                     }
                     Some(packed) => {
                         let (to, byte) = self.byte((axes, by_warp), at, packed, (output, memory));
-                        k.if_(inside.map_or_else(|| k.imm(true), |inside| inside), || {
+                        k.if_(inside.unwrap_or_else(|| k.imm(true)), || {
                             k.store_global_narrow(Scalar::U8, to, byte);
                         });
                     }

@@ -208,7 +208,9 @@ fn copied(program: &TileProgram) -> Vec<Option<NodeId>> {
         } else {
             value
         };
-        let single = users[value.index()] == 0 && (of == value || users[of.index()] == 1);
+        let stores = graph.outputs().iter().filter(|other| other.value == value).count();
+        let single =
+            stores == 1 && users[value.index()] == 0 && (of == value || users[of.index()] == 1);
         let along = program.plain_kind(output) == Some(Kind::AlongRows);
         let Op::Input(input) = graph[of].op else { return None };
         let declared = &graph.inputs()[input.0 as usize];

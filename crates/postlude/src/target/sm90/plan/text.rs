@@ -344,9 +344,8 @@ impl Knobs {
             by_elements: tile.is_by_elements(),
         };
         // Only math warpgroups have epilogue tiles and slots.
-        let of_slots = |name: &'static str, without: u32| match tile.has_blocks() {
-            true => knob(name),
-            false => Ok(given(name).unwrap_or(without)),
+        let of_slots = |name: &'static str, without: u32| {
+            if tile.has_blocks() { knob(name) } else { Ok(given(name).unwrap_or(without)) }
         };
         let epilogue_tile = of_slots("epilogue_tile", NARROWEST)?;
         Ok(Sm90Schedule {
