@@ -50,10 +50,12 @@ fn what_is_for_the_simulator_means_it_and_is_refused_elsewhere() {
 }
 
 #[test]
-fn what_the_planner_refuses_is_refused() {
+fn what_the_planner_refuses_for_one_launch_is_refused_as_one_and_runs_as_several() {
     let run = ["run", "D = sum(A @ W.T, N, 5)", "--backend", "sim"];
-    let errors = postlude(&[&run[..], &SIZES].concat()).mistake();
+    let errors = postlude(&[&run[..], &["--one-launch"], &SIZES].concat()).mistake();
     assert!(errors.contains("reduce groups of"), "{errors}");
+    let printed = postlude(&[&run[..], &["--check"], &SIZES].concat()).fine();
+    assert!(printed.contains("check ok"), "{printed}");
 }
 
 #[test]

@@ -125,7 +125,12 @@ impl PreparedCall {
         sizes: &Sizes,
     ) -> Result<PreparedCall, Error> {
         let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
-        PreparedCall::of(kernel, device, &checked)
+        let call = PreparedCall::of(kernel, device, &checked)?;
+        let last = &call.kernel;
+        if last.lowered.is_by_elements() && !last.optimised.is_elementwise() {
+            checked.refuse_shared(&last.optimised)?;
+        }
+        Ok(call)
     }
 
     fn of(
@@ -178,9 +183,6 @@ impl PreparedCall {
         checked: &Checked,
         all: Vec<Planned>,
     ) -> Result<PreparedCall, Error> {
-        if kernel.lowered.is_by_elements() && !kernel.optimised.is_elementwise() {
-            checked.refuse_shared(&kernel.optimised)?;
-        }
         let (planned, program) = kernel.programs.choose(kernel, device, all)?;
         let mut call = PreparedCall {
             kernel: kernel.clone(),

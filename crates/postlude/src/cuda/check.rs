@@ -132,7 +132,8 @@ impl Checked {
         Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, results)
     }
 
-    /// Refuses outputs in the memory of an input whose elements several threads read, and others write.
+    /// Refuses outputs of a call's last launch, which is of this graph, in the memory of an input whose elements other
+    /// threads read than those that write there.
     pub(super) fn refuse_shared(&self, graph: &Graph) -> Result<(), RuntimeError> {
         let declared = graph.declared_inputs().iter().zip(&self.inputs);
         let results = graph.results();

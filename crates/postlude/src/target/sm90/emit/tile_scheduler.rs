@@ -250,8 +250,10 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         };
         let [below, right] = self.place;
         // All CTAs of a cluster have as many steps.
-        let cluster_row = row * (tile.rows * tile.cluster.rows());
-        let used = self.counts.map(|counts| cluster_row.lt(counts.count(self.k, batch)));
+        let used = self.counts.map(|counts| {
+            let cluster_row = row * (tile.rows * tile.cluster.rows());
+            cluster_row.lt(counts.count(self.k, batch))
+        });
         let row = beside(row, tile.cluster.rows(), below);
         let column = beside(column, tile.cluster.columns(), right);
         let first_row = row * tile.rows;
