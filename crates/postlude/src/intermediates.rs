@@ -85,8 +85,12 @@ pub(crate) fn last_reads(graph: &Graph) -> Vec<Option<usize>> {
     let mut last = vec![None; graph.inputs().len()];
     let earlier = graph.earlier();
     for (launch, earlier) in earlier.iter().enumerate() {
-        for place in graph.places_of(earlier.graph) {
-            last[place] = Some(launch);
+        for input in earlier.graph.inputs() {
+            // Where a chunk begins is no input of the kernel.
+            let place = graph.inputs().iter().position(|own| own.name == input.name);
+            if let Some(place) = place {
+                last[place] = Some(launch);
+            }
         }
     }
     graph.read_inputs().for_each(|id| last[id.0 as usize] = Some(earlier.len()));

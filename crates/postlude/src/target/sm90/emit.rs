@@ -81,6 +81,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     let schedule = plan.schedule;
     let parameters = Parameters::declare(k, plan.program, schedule);
     if schedule.needs.by_elements {
+        wait_for_launch_before(k, overlaps);
         return elements::compute_elements(k, plan, &parameters);
     }
     if let Some(needs) = schedule.needs.rows {

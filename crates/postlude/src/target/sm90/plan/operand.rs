@@ -266,6 +266,8 @@ pub(super) fn operand_loads(
     let left = match left {
         // Staggered rows are every eighth one from a tile's first, and segments begin anywhere.
         OperandLoad::Staggered if problem.segmented => OperandLoad::ElementsKMajor,
+        // So do boxes along rows, which begin with whole chunks of 16 bytes.
+        OperandLoad::TmaMnMajor if problem.segmented => OperandLoad::ElementsMnMajor,
         left => left,
     };
     let right = match &each[2..] {

@@ -165,8 +165,6 @@ pub(super) fn epilogue_stores(
                 {
                     EpilogueTransfer::Strided
                 }
-                // Threads store the rows of a tile that its segment ends in, column by column.
-                EpilogueTransfer::TmaTransposed if problem.segmented => EpilogueTransfer::Strided,
                 other => other,
             }
         })
@@ -213,7 +211,8 @@ fn transfer(
         let mapped = mappable && (problem.rows <= 1 || fits_map(row, dtype));
         return if mapped { EpilogueTransfer::Tma } else { EpilogueTransfer::Contiguous };
     }
-    let mapped = mappable && row == 1 && fits_map(column, dtype);
+    // Boxes along rows begin with whole chunks of 16 bytes, and segments anywhere.
+    let mapped = mappable && !problem.segmented && row == 1 && fits_map(column, dtype);
     if mapped { EpilogueTransfer::TmaTransposed } else { EpilogueTransfer::Strided }
 }
 
