@@ -41,7 +41,8 @@ PER_BYTE = {"b1": 8, "i4": 2, "u4": 2}
 
 #: Sizes that every kernel of the library takes: M, N and K are multiples of the largest runs.
 SIZES = {
-    "L": 2, "B": 2, "G": 2, "H": 3, "M": 128, "N": 384, "K": 256, "Q": 128, "KV": 128, "E": 24, "F": 40, "R": 8, "T": 6,
+    "L": 2, "B": 2, "G": 2, "H": 3, "M": 128, "N": 384, "K": 256, "Q": 128, "KV": 128, "E": 24, "F": 40, "R": 8, "T": 12, "S": 10,
+    "C": 4,
 }  # fmt: skip
 
 #: Host scalars by name; all others are this number.

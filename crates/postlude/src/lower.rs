@@ -97,7 +97,9 @@ impl Lowered {
 
     /// Of a graph that threads compute element by element; `None` where they do not.
     pub(crate) fn by_elements(graph: &Arc<Graph>) -> Option<Lowered> {
-        let program = by_elements::by_elements(graph)?;
+        let plain = graph.with_plain_inputs();
+        let (unstacked, elements) = unstacked(&plain);
+        let program = by_elements::by_elements(&unstacked, &elements)?;
         let lowered = Lowered { by_elements: true, ..Lowered::new(graph) };
         lowered.program.get_or_init(|| Ok(Arc::new(program)));
         Some(lowered)

@@ -27,7 +27,7 @@ fn every_function_dtype_and_shape_is_drawn() {
 }
 
 #[test]
-fn two_of_a_hundred_kernels_have_each_frequent_feature() {
+fn one_of_sixty_kernels_has_each_frequent_feature() {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::from(FREQUENT.map(|name| (name, 0)));
     for number in 0..COUNTED {
         let found = features(&draw(graph_seed(10, number), Extent::Small, Sort::Any));
@@ -35,7 +35,7 @@ fn two_of_a_hundred_kernels_have_each_frequent_feature() {
             *count += u32::from(found.contains(*name));
         }
     }
-    let rare: Vec<_> = counts.iter().filter(|(_, count)| **count * 50 < COUNTED).collect();
+    let rare: Vec<_> = counts.iter().filter(|(_, count)| **count * 60 < COUNTED).collect();
     assert!(rare.is_empty(), "of {COUNTED}: {rare:?} of {counts:?}");
 }
 

@@ -88,6 +88,8 @@ pub enum CheckError {
     SegmentsDims { segments: String, at: Span },
     #[error("`{function}` does not fold rows of several segments")]
     SegmentsFold { function: String, at: Span },
+    #[error("a row is in one segment, so there is nothing to fold along `{segments}` alone")]
+    SegmentsAlone { segments: String, at: Span },
     #[error("runs of rows do not end where segments do")]
     SegmentsRuns { at: Span },
     #[error("rows behind the last of `{ends}` are not written, and this reads all rows")]
@@ -273,7 +275,7 @@ impl CheckError {
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
             | E::GatherTable { at, .. } | E::GatherIndex { at, .. } | E::CombineLists { at, .. } | E::MaskedCounts { at, .. }
-            | E::SegmentsPlace { at } | E::SegmentsEnds { at } | E::SegmentsDims { at, .. } | E::SegmentsFold { at, .. } | E::SegmentsRuns { at } | E::SegmentsUnwritten { at, .. }
+            | E::SegmentsPlace { at } | E::SegmentsEnds { at } | E::SegmentsDims { at, .. } | E::SegmentsFold { at, .. } | E::SegmentsAlone { at, .. } | E::SegmentsRuns { at } | E::SegmentsUnwritten { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
     }
@@ -435,6 +437,9 @@ impl CheckError {
             E::SegmentsFold { .. } => {
                 "fold the rows of each segment, and the segments afterwards; `sum max min absmax prod logsumexp` fold both"
                     .to_owned()
+            }
+            E::SegmentsAlone { segments, .. } => {
+                format!("fold the rows first: `sum(sum(x, T), {segments})`, or all of it: `sum(x)`")
             }
             E::SegmentsRuns { .. } => "fold all rows of a segment, or runs of columns".to_owned(),
             E::SegmentsUnwritten { ends, .. } => {

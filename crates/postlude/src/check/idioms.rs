@@ -81,7 +81,6 @@ const ADVICE: &[(&str, &str)] = &[
     ("glu", "write `a, gate = halves(z); D = a * sigmoid(gate)`, or run the library's `glu`"),
     ("cross_entropy", "write `logsumexp(z, N) - pick(z, t)` with `t: i32[M]`"),
     ("nll_loss", "write `-pick(z, t)` with `t: i32[M]`"),
-    ("gather", "`pick(z, t)` with `t: i32[M]` takes one column of each row"),
     ("sort", "there is no sort; `values, indices = topk(z, 8, N)` gives the largest in order"),
     ("cumsum", "there are no prefix sums; store the product and scan it in a second kernel"),
     ("if", "write `where(condition, a, b)`"),

@@ -141,6 +141,11 @@ impl Body<'_> {
         if !self.folds_batches(node, &batches, over, at) {
             return None;
         }
+        if self.folds_segments_alone(node, over) {
+            let segments = self.graph.space().batch.iter().map(Dim::to_string).collect();
+            self.report(CheckError::SegmentsAlone { segments, at });
+            return None;
+        }
         // A run of one row beside other terms folds nothing.
         let rest = Over { row: None, ..over };
         Some(if over.row == Some(Run::Group(1)) && rest != Over::NOTHING { rest } else { over })

@@ -270,6 +270,12 @@ impl Body<'_> {
         Lowered::Node(node)
     }
 
+    /// Whether rows that are cut into segments would be folded along the segments: a row is in one of them.
+    pub(super) fn folds_segments_alone(&self, node: NodeId, over: Over) -> bool {
+        let has_rows = self.graph.ty(node).axes.row.is_some();
+        self.graph.space().is_segmented() && has_rows && over.batch && over.row.is_none()
+    }
+
     /// A reduction of segmented rows. Segments are folded by a reduction of their own, behind that of their rows.
     pub(super) fn fold_segments(
         &mut self,

@@ -157,31 +157,40 @@ fn finish(
         Op::ReduceWeighted(fold, over, of, by) if over.crosses_rows() => {
             fold_lines(context, id, (*fold, *over, *of, Some(*by)), memory, finished, array);
         }
-        op => {
-            let width = array.extents[2];
-            let moves = program::moves(op);
-            let ColumnMemory { line, wide, partial } = memory;
-            if !moves {
-                for (wide, node) in wide.iter_mut().zip(op.operands()) {
-                    stretch(operand(finished, node), width, wide);
-                }
-            }
-            let rows = array.extents[1];
-            each_line(array, line, |batch, row, out| {
-                let mut views = [View::Bool(&[]); MOST_OPERANDS];
-                let mut count = 0;
-                for node in op.operands() {
-                    let own = operand(finished, node);
-                    let wide = wide.get(count).and_then(Option::as_ref);
-                    views[count] = wide.unwrap_or(own).row_of(batch, row, rows);
-                    count += 1;
-                }
-                let accuracy = context.accuracies[id.index()];
-                let of = (context.graph, context.problem);
-                rows::evaluate(of, id, accuracy, &views[..count], out, partial);
-            });
+        op => evaluate_lines(context, (id, op), memory, finished, array),
+    }
+}
+
+/// Computes the lines of a value from those of its operands.
+fn evaluate_lines(
+    context: &Context<'_>,
+    (id, op): (NodeId, &Op),
+    memory: &mut ColumnMemory,
+    finished: &Finished,
+    array: &mut Array,
+) {
+    let width = array.extents[2];
+    let moves = program::moves(op);
+    let ColumnMemory { line, wide, partial } = memory;
+    if !moves {
+        for (wide, node) in wide.iter_mut().zip(op.operands()) {
+            stretch(operand(finished, node), width, wide);
         }
     }
+    let rows = array.extents[1];
+    each_line(array, line, |batch, row, out| {
+        let mut views = [View::Bool(&[]); MOST_OPERANDS];
+        let mut count = 0;
+        for node in op.operands() {
+            let own = operand(finished, node);
+            let wide = wide.get(count).and_then(Option::as_ref);
+            views[count] = wide.unwrap_or(own).row_of(batch, row, rows);
+            count += 1;
+        }
+        let accuracy = context.accuracies[id.index()];
+        let of = (context.graph, context.problem);
+        rows::evaluate(of, id, accuracy, &views[..count], out, partial);
+    });
 }
 
 /// Folds the lines of a finished value over batches or rows; terms may have weights.

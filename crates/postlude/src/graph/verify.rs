@@ -153,12 +153,7 @@ impl Graph {
                 Ok(Type { elem, axes: axes.ok_or(Broken::Axes { op: fold.name() })? })
             }
             Op::Pick(of, index) => self.pick_type(*of, *index),
-            Op::Part(part, a) => {
-                let ty = self.ty(*a);
-                let columns = ty.axes.columns().and_then(|whole| self.part_columns(*part, whole));
-                let columns = columns.ok_or(Broken::Axes { op: part.name() })?;
-                Ok(Type { axes: ty.axes.along(Some(columns)), ..ty })
-            }
+            Op::Part(part, a) => self.part_type(*part, *a),
             Op::Concat(concat, parts) => self.concat_type(*concat, parts),
             Op::Merge(merge, a, b) => self.merge_type(*merge, *a, *b),
             Op::Call(call, arguments) => {
@@ -172,6 +167,13 @@ impl Graph {
                 Ok(Type { elem: Elem::F32, axes })
             }
         }
+    }
+
+    fn part_type(&self, part: Part, of: NodeId) -> Result<Type, Broken> {
+        let ty = self.ty(of);
+        let columns = ty.axes.columns().and_then(|whole| self.part_columns(part, whole));
+        let columns = columns.ok_or(Broken::Axes { op: part.name() })?;
+        Ok(Type { axes: ty.axes.along(Some(columns)), ..ty })
     }
 
     /// Whether a reduction folds rows of one segment only, and all of them: segments are folded by a reduction of their own.

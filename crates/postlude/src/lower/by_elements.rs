@@ -10,17 +10,15 @@ use crate::shape::Dim;
 
 use super::program::{self, TileProgram};
 use super::stored;
-use super::views::Views;
+use super::views::{Element, Views};
 
-/// The program of a graph; `None` where threads would write parts of one byte, or rows belong to segments.
-pub(super) fn by_elements(graph: &Graph) -> Option<TileProgram> {
-    let graph = &graph.with_plain_inputs();
-    let (graph, elements) = super::unstacked(graph);
-    let whole_bytes = graph.outputs().iter().all(|output| has_own_bytes(&graph, output));
+/// The program of a graph with an output for each value, which is this of the kernel's; `None` where threads would write parts of one byte, or rows belong to segments.
+pub(super) fn by_elements(graph: &Graph, elements: &[Element]) -> Option<TileProgram> {
+    let whole_bytes = graph.outputs().iter().all(|output| has_own_bytes(graph, output));
     let suits = graph.products().is_empty() && !graph.space().is_segmented() && whole_bytes;
     suits.then(|| {
-        let views = Views::whole(&graph).stacked(&elements);
-        TileProgram::by_elements(stored::as_stored(&graph), views, graph.len())
+        let views = Views::whole(graph).stacked(elements);
+        TileProgram::by_elements(stored::as_stored(graph), views, graph.len())
     })
 }
 

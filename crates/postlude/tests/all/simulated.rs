@@ -202,7 +202,7 @@ fn every_tile_finishes_its_groups() {
 }
 
 #[test]
-fn groups_that_no_tile_holds_are_refused_by_their_length() {
+fn groups_that_no_tile_holds_are_refused_by_their_length_as_one_launch() {
     for (run, wanted) in [(512, "a multiple of 512"), (88, "a multiple of 88"), (6, "not of 6")] {
         let text = format!(
             "kernel k(A: f16[M, K], W: f16[N, K]) -> s: f32[M, N/{run}] {{ s = sum(A @ W.T, N, {run}) }}"
@@ -211,7 +211,8 @@ fn groups_that_no_tile_holds_are_refused_by_their_length() {
         let stored = [Stored::default(); 2];
         let sizes = [1, 8, 2 * run, 8];
         let bound = Bound::of("groups", &text, stored, sizes, Data::Integers, random);
-        let refusal = bound.run(&Options { backend: Backend::Sim, ..Options::default() }).err();
+        let options = Options { backend: Backend::Sim, one_launch: true, ..Options::default() };
+        let refusal = bound.run(&options).err();
         let refusal = refusal.map(|error| error.to_string()).unwrap_or_default();
         assert!(refusal.contains(wanted), "{refusal}");
     }

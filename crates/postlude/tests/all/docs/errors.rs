@@ -31,7 +31,7 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoOutputs PackedWithoutDims OutputNotStored NoProduct ManyProducts OtherProduct OperandWithoutDims OperandUnrounded SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
-    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims GatherTable GatherIndex CombineLists MaskedCounts SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
+    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims GatherTable GatherIndex CombineLists MaskedCounts SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsAlone SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
@@ -201,6 +201,7 @@ const KERNELS: &[(&str, &str)] = &[
     ("SegmentsEnds", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: f32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }"),
     ("SegmentsDims", "kernel k(A: f32[T, K], W: f32[F, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }"),
     ("SegmentsFold", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[] { m = mean(segments(A, ends) @ W.T) }"),
+    ("SegmentsAlone", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[T, N] { m = max(segments(A, ends) @ W.T, E) }"),
     ("SegmentsRuns", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[T, N] { m = max(segments(A, ends) @ W.T, T, 8) }"),
     ("SegmentsUnwritten", "kernel k(A: f32[T, K], W: f32[E, N, K], V: f32[P, N], ends: i32[E]) -> D: f32[T, P] { D = (segments(A, ends) @ W.T) @ V.T }"),
     ("SameBatchDims", "kernel k(A: f32[B, B, M, K], W: f32[K, N]) -> D: f32[B, B, M, N] { D = A @ W }"),

@@ -7,12 +7,13 @@
 
 mod columns;
 mod evaluate;
+mod kernel;
 mod reduce;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
 use postlude_ptx::types::{Scalar, U32};
 
-use crate::graph::{Axes, Columns, NodeId, Op, Output};
+use crate::graph::{Axes, NodeId, Output};
 
 use super::batch::Coordinate;
 use super::chip::EpilogueChip;
@@ -20,19 +21,12 @@ use super::epilogue::store;
 use super::memory::Memory;
 use super::parameters::{Destination, Parameters};
 use super::plan::Plan;
-use super::values::{Evaluator, Value};
+use super::values::Value;
 use evaluate::Frame;
+use kernel::ElementKernel;
 
 /// Eight bits of a byte, as a power of two.
 const BYTE_BITS: u32 = 3;
-
-/// What threads know of a launch.
-pub(super) struct ElementKernel<'a, 'k, C> {
-    k: Kernel<'k, C>,
-    plan: &'a Plan<'a>,
-    parameters: &'a Parameters<'k>,
-    lane: Reg<'k, U32>,
-}
 
 /// Emits the code of all threads: one output after the other.
 pub(super) fn compute_elements<'k, C: EpilogueChip>(
@@ -49,36 +43,7 @@ pub(super) fn compute_elements<'k, C: EpilogueChip>(
     }
 }
 
-impl<'a, 'k, C: EpilogueChip> ElementKernel<'a, 'k, C> {
-    fn evaluator(&self) -> Evaluator<'a, 'k, C> {
-        Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
-    }
-
-    /// How many columns there are of these.
-    fn columns(&self, columns: Columns) -> Reg<'k, U32> {
-        let space = self.plan.graph.space();
-        if columns.part != 0 {
-            return self.evaluator().size(&space.column_dim(columns));
-        }
-        let own = space.column.divisor();
-        let all = if own == 1 { self.parameters.columns } else { self.parameters.columns * own };
-        if columns.divisor == 1 { all } else { all / columns.divisor }
-    }
-
-    /// How many batches, rows and columns a value has.
-    fn extents(&self, axes: Axes) -> [Reg<'k, U32>; 3] {
-        let one = || self.k.imm(1);
-        let rows = axes.row.map(|run| match run {
-            1 => self.parameters.rows,
-            run => self.parameters.rows / run,
-        });
-        [
-            if axes.batch { self.parameters.batches } else { one() },
-            rows.unwrap_or_else(one),
-            axes.columns().map_or_else(one, |columns| self.columns(columns)),
-        ]
-    }
-
+impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
     /// Computes and stores all elements of an output.
     fn compute(&self, output: &Output, memory: &Memory<'k>) {
         let Some(axes) = self.plan.graph.space().axes(&output.dims) else {
@@ -187,9 +152,5 @@ impl<'a, 'k, C: EpilogueChip> ElementKernel<'a, 'k, C> {
             }
         }
         found
-    }
-
-    fn op(&self, node: NodeId) -> &'a Op {
-        &self.plan.graph[node].op
     }
 }

@@ -345,7 +345,8 @@ impl Knobs {
         };
         // Only math warpgroups have epilogue tiles and slots.
         let of_slots = |name: &'static str, without: u32| {
-            if tile.has_blocks() { knob(name) } else { Ok(given(name).unwrap_or(without)) }
+            let blocks = tile.has_blocks() && self.rows.is_none();
+            if blocks { knob(name) } else { Ok(given(name).unwrap_or(without)) }
         };
         let epilogue_tile = of_slots("epilogue_tile", NARROWEST)?;
         Ok(Sm90Schedule {

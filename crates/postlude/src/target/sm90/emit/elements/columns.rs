@@ -8,8 +8,8 @@ use crate::graph::{Columns, Concat, Merge, NodeId, Part};
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::values::{Value, select};
 
-use super::ElementKernel;
 use super::evaluate::Frame;
+use super::kernel::ElementKernel;
 
 impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
     /// The column of a node in a frame.

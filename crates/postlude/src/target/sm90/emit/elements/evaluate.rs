@@ -10,7 +10,7 @@ use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::parameters::Source;
 use crate::target::sm90::emit::values::{Environment, Place, Value};
 
-use super::ElementKernel;
+use super::kernel::ElementKernel;
 
 /// A place, in the rows and columns of some axes, and what is known there.
 pub(super) struct Frame<'k> {

@@ -8,8 +8,8 @@ use crate::lower::Reduction;
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::values::{State, Term, Value};
 
-use super::ElementKernel;
 use super::evaluate::Frame;
+use super::kernel::ElementKernel;
 
 /// The bits of a lane's number.
 const LANE_BITS: [u32; 5] = [1, 2, 4, 8, 16];
