@@ -15,7 +15,7 @@ from torch.nn import functional  # noqa: E402
 from torch_operands import compiled, device, needs_gpu, operands, seeded, tolerance  # noqa: E402, F401
 
 ROWS, FEATURES, CLASSES = 48, 32, 203
-#: Bytes for all logits, for those that the gradient's memory does not hold, and for few.
+#: Bytes for all logits, for the ones that the gradient's memory does not hold, and for few.
 WORKSPACES = [10_000_000, 28_000, 12_000]
 
 

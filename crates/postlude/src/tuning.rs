@@ -38,10 +38,10 @@ pub(crate) use search::{Contest, Found as Search, search};
 /// Where measured schedules are kept, and whether runs on a GPU take them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Records {
-    /// The user's own, then those that are shipped. `POSTLUDE_TUNE` names another file, or `off` for none.
+    /// The user's own, then the shipped ones. `POSTLUDE_TUNE` names another file, or `off` for none.
     #[default]
     Standard,
-    /// Those of this file, then those that are shipped.
+    /// Those of this file, then the shipped ones.
     At(PathBuf),
     /// Those that are shipped alone.
     Shipped,

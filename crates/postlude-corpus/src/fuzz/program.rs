@@ -90,7 +90,7 @@ impl Declared<'_> {
 }
 
 impl Program {
-    /// The statements, those that reach an output.
+    /// The statements that reach an output.
     pub(super) fn lines(&self) -> Vec<String> {
         let live = self.live();
         let used = self.values.iter().zip(live).filter(|(_, live)| *live);

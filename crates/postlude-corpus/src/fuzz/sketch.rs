@@ -193,7 +193,7 @@ impl Sketch {
         [left, right]
     }
 
-    /// The statements, those that reach an output.
+    /// The statements that reach an output.
     pub(super) fn lines(&self) -> Vec<String> {
         let live = self.live();
         let mut lines = Vec::new();

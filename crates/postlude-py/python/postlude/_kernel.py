@@ -68,7 +68,7 @@ class TimedSchedule(NamedTuple):
     schedule: str
     #: Microseconds of a launch in turn with other candidates.
     interleaved: float
-    #: Microseconds of a launch behind itself, for those that were left at the end.
+    #: Microseconds of a launch behind itself, for schedules that were left at the end.
     alone: Optional[float]
     rounds: int
     #: Whether the planner takes it by itself.

@@ -15,7 +15,7 @@ from ._torch import refuse_transforms, refuse_vmap, wrong
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
 
-#: Bytes beside inputs, the loss and gradients. Enough for all logits of 8,192 tokens and 128,256 classes with those that lie in
+#: Bytes beside inputs, the loss and gradients. Enough for all logits of 8,192 tokens and 128,256 classes with the ones that lie in
 #: the memory of the weight's gradient.
 WORKSPACE = 1_400_000_000
 

@@ -384,7 +384,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// A statement of other products' math, and those that it reads outside of what their graphs store.
+    /// A statement of other products' math, and the ones that it reads outside of what their graphs store.
     fn light_statements(&self, ast: &'a Ast, place: usize) -> BTreeSet<usize> {
         let (mut found, mut open) = (BTreeSet::from([place]), vec![ast.statements[place].value]);
         while let Some(id) = open.pop() {

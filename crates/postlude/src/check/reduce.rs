@@ -297,6 +297,11 @@ impl Body<'_> {
         }
         let Some(dim) = dim else { panic!("compiler bug: `{}` has no dim", entry.name) };
         let Some(over) = self.over(values[0], &[dim], at) else { return Lowered::Poison };
+        // The largest of a segment would be told apart by their indices, which are counted through all rows.
+        if count > 0 && over.row.is_some() && self.graph.space().is_segmented() {
+            let function = entry.name.to_owned();
+            return self.report(CheckError::SegmentsFold { function, at });
+        }
         self.node(
             Op::Call(Call { function: entry.name, grad: false, over: Some(over), count }, values),
             at,

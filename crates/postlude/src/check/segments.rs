@@ -249,7 +249,7 @@ pub(super) fn unwritten(input: &Input) -> Option<String> {
 }
 
 impl Body<'_> {
-    /// Whether the rows of this body are those that `segments(x, ends)` cuts: where it is a value, and no operand.
+    /// Whether `segments(x, ends)` cuts the rows of this body: where it is a value, and no operand.
     pub(super) fn has_rows_of(&self, arguments: &[ExprId]) -> bool {
         let [_, ends] = arguments else { return false };
         matches!(&self.exprs[*ends].kind, ExprKind::Name(name) if self.graph.space().segments.as_ref() == Some(name))

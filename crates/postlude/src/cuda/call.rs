@@ -176,6 +176,28 @@ impl PreparedCall {
         }
     }
 
+    /// A call whose tensors are not known yet.
+    fn begun(
+        kernel: &Arc<GpuKernel>,
+        problem: &Problem,
+        planned: Planned,
+        function: Function,
+    ) -> PreparedCall {
+        PreparedCall {
+            kernel: kernel.clone(),
+            problem: problem.clone(),
+            planned,
+            scalars: Vec::new(),
+            addresses: Vec::new(),
+            function,
+            resident: None,
+            launch: None,
+            earlier: Vec::new(),
+            sums: Vec::new(),
+            block: Block::default(),
+        }
+    }
+
     /// A call of a kernel with the schedules to try.
     fn planned(
         kernel: &Arc<GpuKernel>,
@@ -184,19 +206,8 @@ impl PreparedCall {
         all: Vec<Planned>,
     ) -> Result<PreparedCall, Error> {
         let (planned, program) = kernel.programs.choose(kernel, device, all)?;
-        let mut call = PreparedCall {
-            kernel: kernel.clone(),
-            problem: checked.problem.clone(),
-            planned: planned.clone(),
-            scalars: Vec::new(),
-            addresses: Vec::new(),
-            function: program.function,
-            resident: None,
-            launch: None,
-            earlier: Vec::new(),
-            sums: Vec::new(),
-            block: Block::default(),
-        };
+        let mut call =
+            PreparedCall::begun(kernel, &checked.problem, planned.clone(), program.function);
         if !checked.is_nothing {
             call.prepare_earlier(device, checked)?;
         }
@@ -501,19 +512,10 @@ impl PreparedCall {
     pub(super) fn alone(&self, planned: &Planned) -> Result<PreparedCall, Error> {
         let device = self.function.device();
         let program = self.kernel.programs.get(&self.kernel, device, planned)?;
-        let mut call = PreparedCall {
-            kernel: self.kernel.clone(),
-            problem: self.problem.clone(),
-            planned: planned.clone(),
-            scalars: self.scalars.clone(),
-            addresses: self.addresses.clone(),
-            function: program.function,
-            resident: None,
-            launch: None,
-            earlier: Vec::new(),
-            sums: Vec::new(),
-            block: Block::default(),
-        };
+        let mut call =
+            PreparedCall::begun(&self.kernel, &self.problem, planned.clone(), program.function);
+        call.scalars.clone_from(&self.scalars);
+        call.addresses.clone_from(&self.addresses);
         let buffers = (0..self.addresses.len() as u32).map(Buffer);
         let addresses: Vec<_> = buffers.zip(self.addresses.iter().copied()).collect();
         call.encode(planned, &self.scalars, &addresses)?;

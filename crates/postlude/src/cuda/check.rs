@@ -133,7 +133,7 @@ impl Checked {
     }
 
     /// Refuses outputs of a call's last launch, which is of this graph, in the memory of an input whose elements other
-    /// threads read than those that write there.
+    /// threads read than the ones that write there.
     pub(super) fn refuse_shared(&self, graph: &Graph) -> Result<(), RuntimeError> {
         let declared = graph.declared_inputs().iter().zip(&self.inputs);
         let results = graph.results();

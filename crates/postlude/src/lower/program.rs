@@ -269,7 +269,25 @@ pub(super) fn sizes(graph: &Graph, live: &[bool]) -> Vec<Dim> {
         let dims = match &node.op {
             Op::Size(dim) => std::slice::from_ref(dim),
             Op::Take(table, _) | Op::Entry(table, ..) => table_dims(graph, *table),
-            _ => &[],
+            Op::Accumulator(_)
+            | Op::Input(_)
+            | Op::Constant(_)
+            | Op::Index(_)
+            | Op::Extent(_)
+            | Op::Unary(..)
+            | Op::Binary(..)
+            | Op::Fma(..)
+            | Op::Select(..)
+            | Op::Cast(..)
+            | Op::Round(..)
+            | Op::Philox(_)
+            | Op::Reduce(..)
+            | Op::ReduceWeighted(..)
+            | Op::Pick(..)
+            | Op::Part(..)
+            | Op::Merge(..)
+            | Op::Concat(..)
+            | Op::Call(..) => &[],
         };
         for dim in dims {
             if matches!(dim, Dim::Name { .. }) && !sizes.contains(dim) {

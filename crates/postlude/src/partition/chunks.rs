@@ -238,7 +238,7 @@ impl<'a> Kernel<'a> {
         Some(Kernel { graph: self.graph, launches })
     }
 
-    /// The launches that are repeated: those that give or read values which are stored in chunks.
+    /// The launches that are repeated: they give or read values which are stored in chunks.
     fn repeated(&self, dim: &str) -> Option<Vec<Option<Along>>> {
         let whole = Dim::name(dim);
         let is_partial = |input: &Input| is_stored_along(input, &whole);

@@ -96,7 +96,7 @@ pub struct Measured {
     pub schedule: Schedule,
     /// Seconds of a launch in turn with other candidates.
     pub interleaved: f64,
-    /// Seconds of a launch behind itself, for those that were left at the end.
+    /// Seconds of a launch behind itself, for schedules that were left at the end.
     pub alone: Option<f64>,
     /// Rounds that were measured.
     pub rounds: usize,

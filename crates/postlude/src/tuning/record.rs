@@ -27,7 +27,7 @@ pub struct Record {
     pub schedule: String,
     /// Microseconds of a launch in turn with the other candidates.
     pub interleaved_us: f64,
-    /// Microseconds of a launch behind itself, for those that were left at the end.
+    /// Microseconds of a launch behind itself, for schedules that were left at the end.
     pub alone_us: Option<f64>,
     /// Rounds that were measured.
     pub rounds: usize,

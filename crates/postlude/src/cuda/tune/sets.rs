@@ -1,6 +1,6 @@
 //! Memory that candidates are timed on: sets of a call's tensors, more of them than the L2 holds.
 //!
-//! In: a call. Out: its tensors again and again, each set with copies of the inputs and with outputs of its own, lying as the
+//! In: a call. Out: its tensors again and again, each set with copies of the inputs and with outputs of its own, placed as the
 //! call's do. Invariant: no tensor of the call is written.
 
 use crate::cuda::call::{PreparedCall, Step};

@@ -77,7 +77,7 @@ pub(super) struct Track<'a> {
     /// The next set.
     set: usize,
     shuffle: u64,
-    /// The launch among those that are tuned, and how many these are.
+    /// The launch among the tuned ones, and how many these are.
     number: (usize, usize),
 }
 

@@ -7,14 +7,11 @@ use crate::lower::TileProgram;
 use crate::problem::Problem;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
-use super::fit::fragment;
-use super::hints::Hints;
+use super::fit::without_blocks;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
-use super::raster::Raster;
 use super::schedule::Sm90Schedule;
-use super::slots::NARROWEST;
 
 /// The tile: the elements that a CTA's threads compute at a time.
 pub(super) const ELEMENTS: Tile = Tile {
@@ -57,24 +54,7 @@ impl Needs {
 impl Sm90Schedule {
     /// The schedule of a program that is computed element by element.
     pub(super) fn of_elements(needs: &Needs) -> Sm90Schedule {
-        Sm90Schedule {
-            tile: ELEMENTS,
-            stages: 0,
-            epilogue_tile: NARROWEST,
-            fragment: fragment(needs, NARROWEST),
-            c_stages: 1,
-            d_stages: 1,
-            reuse_c: false,
-            delay_store: false,
-            epilogue_loop: false,
-            rounds: 0,
-            wgmma_in_flight: 0,
-            hints: Hints::None,
-            raster: Raster::usual(Cluster::ONE),
-            ctas: CTAS,
-            grid_limit: None,
-            needs: needs.clone(),
-        }
+        without_blocks(ELEMENTS, needs, CTAS, 1)
     }
 }
 

@@ -35,15 +35,13 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
     fit_with(tile, needs, chip, true).filter(|reusing| reusing.stages > stages).or(usual)
 }
 
-/// The schedule of a tile whose rows threads hold; knobs of slots and epilogue tiles mean nothing there.
-fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
-    let needs = needs.held_by(tile)?;
-    let most = needs.rows?.ctas(tile, needs.work);
-    let with = |ctas, c_stages| Sm90Schedule {
+/// The schedule of a tile without 64-row blocks: knobs of stages, epilogue tiles and slots of D mean nothing there.
+pub(super) fn without_blocks(tile: Tile, needs: &Needs, ctas: u32, c_stages: u32) -> Sm90Schedule {
+    Sm90Schedule {
         tile,
         stages: 0,
         epilogue_tile: NARROWEST,
-        fragment: fragment(&needs, NARROWEST),
+        fragment: fragment(needs, NARROWEST),
         c_stages,
         d_stages: 1,
         reuse_c: false,
@@ -56,7 +54,14 @@ fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
         ctas,
         grid_limit: None,
         needs: needs.clone(),
-    };
+    }
+}
+
+/// The schedule of a tile whose rows threads hold; knobs of slots and epilogue tiles mean nothing there.
+fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
+    let needs = needs.held_by(tile)?;
+    let most = needs.rows?.ctas(tile, needs.work);
+    let with = |ctas, c_stages| without_blocks(tile, &needs, ctas, c_stages);
     // As few tiles ahead as keep memory busy, or as many as shared memory holds.
     let fits = |schedule: &Sm90Schedule| {
         schedule.ctas * (schedule.shared_bytes() + CTA_BYTES) - CTA_BYTES <= chip.shared_bytes

@@ -81,7 +81,7 @@ impl<'k> Deferred<'k> {
 impl<'k> SavedIndex<'k> {
     fn new<C: EpilogueChip>(k: Kernel<'k, C>, segmented: bool) -> SavedIndex<'k> {
         let own = [(); 3].map(|()| k.var(0));
-        // A counter of no arrivals would look full before the first one.
+        // A counter that no warpgroup adds to would look full from the start.
         SavedIndex { own, segment: segmented.then(|| [0, 1].map(|value: u32| k.var(value))) }
     }
 
