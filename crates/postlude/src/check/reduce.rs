@@ -141,14 +141,16 @@ impl Body<'_> {
         if !self.folds_batches(node, &batches, over, at) {
             return None;
         }
+        // A run of one row beside other terms folds nothing.
+        let rest = Over { row: None, ..over };
+        let one_row = over.row == Some(Run::Group(1)) && rest != Over::NOTHING;
+        let over = if one_row { rest } else { over };
         if self.folds_segments_alone(node, over) {
             let segments = self.graph.space().batch.iter().map(Dim::to_string).collect();
             self.report(CheckError::SegmentsAlone { segments, at });
             return None;
         }
-        // A run of one row beside other terms folds nothing.
-        let rest = Over { row: None, ..over };
-        Some(if over.row == Some(Run::Group(1)) && rest != Over::NOTHING { rest } else { over })
+        Some(over)
     }
 
     /// Whether an integer is the size of a dim that the body has.
