@@ -15,7 +15,8 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// The kernel's parameters, in order.
     pub parameters: Vec<Parameter>,
-    /// Bytes of zeroed scratch memory that the launch needs for itself, as the buffer [`Buffer::WORKSPACE`].
+    /// Bytes of scratch memory that the launch needs for itself, as the buffer [`Buffer::WORKSPACE`]: zero before it, and
+    /// left zero by it.
     pub workspace_bytes: u64,
 }
 

@@ -262,6 +262,9 @@ pub struct Planning<'a> {
     pub chip: Chip,
 }
 
+/// As many of the model's best schedules are timed beside those of all tiles.
+const BEST: usize = 40;
+
 impl Planning<'_> {
     fn bound(&self) -> Result<BoundProgram, LowerRefusal> {
         BoundProgram::new(self.program, self.problem, self.placements)
@@ -295,10 +298,18 @@ impl Planning<'_> {
         }
     }
 
-    /// The schedules of all tiles that fit.
+    /// The schedules of all tiles that fit, and the best of those with slices of their K as the model sees them.
     pub fn every(&self) -> Result<Vec<Schedule>, TargetRefusal> {
         let all = self.chip.tiles().iter().map(|tile| self.fit(*tile));
-        all.filter_map(Result::transpose).collect()
+        let mut all: Vec<Schedule> = all.filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        match self.chip.0 {
+            ChipKind::Sm90(chip) => {
+                let contenders = chip.contenders(&self.bound()?)?.into_iter().take(BEST);
+                let sliced = contenders.filter(|schedule| schedule.split_k_slices > 1);
+                all.extend(sliced.map(|schedule| Schedule(ScheduleKind::Sm90(schedule))));
+            }
+        }
+        Ok(all)
     }
 
     /// The program with the planner's schedules, best first and at least one.

@@ -1,14 +1,11 @@
 //! Launches: everything that can be done before is done once, so that the launch itself costs a few microseconds.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 
 use crate::runtime::driver::{self, Order, Stream};
 use crate::runtime::error::RuntimeError;
 use crate::runtime::function::Function;
 use crate::runtime::parameters::{self, Block, Layout};
-use crate::runtime::workspace::User;
 
 /// A launch with everything checked and encoded: repeated launches allocate nothing on the host.
 ///
@@ -37,7 +34,6 @@ pub struct PreparedLaunch {
     launch: Launch,
     layout: Layout,
     block: Box<Block>,
-    user: User,
 }
 
 impl PreparedLaunch {
@@ -49,13 +45,10 @@ impl PreparedLaunch {
         launch: Launch,
         addresses: &[(Buffer, u64)],
     ) -> Result<PreparedLaunch, RuntimeError> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         function.allow(&launch)?;
         let layout = Layout::new(&launch, function.parameter_sizes())?;
-        let user = User(COUNT.fetch_add(1, Ordering::Relaxed));
         let block = Box::new(Block::EMPTY);
-        let mut prepared =
-            PreparedLaunch { function: function.clone(), launch, layout, block, user };
+        let mut prepared = PreparedLaunch { function: function.clone(), launch, layout, block };
         prepared.write(|parameter| !is_workspace(parameter), addresses)?;
         Ok(prepared)
     }
@@ -104,7 +97,7 @@ impl PreparedLaunch {
             return self.queue(stream, block, order);
         }
         let bytes = self.launch.workspace_bytes;
-        device.workspaces().with(device.context(), stream, self.user, bytes, |address| {
+        device.workspaces().with(device.context(), stream, bytes, |address| {
             // On the stack, for other threads launch from the same block.
             let mut block = self.copy_of(block);
             let encode = |map: &TensorMap, at| driver::encode(device.context(), map, at);

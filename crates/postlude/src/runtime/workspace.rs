@@ -1,8 +1,7 @@
 //! Scratch memory of launches: one piece for each stream, taken and given back in the stream's order.
 //!
-//! A kernel finds its scratch memory zeroed the first time, and leaves it zeroed for itself. Another launch may
-//! lay the same bytes out differently, so they are zeroed again whenever the launch that used them last was another one.
-//! Launches on one stream never overlap, so one piece is enough. Under graph capture the piece is part of the graph.
+//! Scratch memory is zero whenever no kernel runs: it is zeroed once, and every kernel leaves it as it found it, which the
+//! simulator checks. Launches on one stream never overlap, so one piece is enough. Under graph capture the piece is part of the graph.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +9,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::runtime::driver::{Allocation, Context, Stream};
 use crate::runtime::error::RuntimeError;
 
-/// Who used scratch memory last: the number of a prepared launch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct User(pub(crate) u64);
-
 #[derive(Default)]
 struct Piece {
     memory: Option<Allocation>,
-    last: Option<User>,
+    /// How many of its first bytes are zero while no kernel runs.
+    zeroed: u64,
 }
 
 impl Piece {
@@ -31,7 +27,7 @@ impl Piece {
         if let Some(memory) = self.memory.as_ref().filter(|memory| memory.len() >= bytes) {
             return Ok(memory.address());
         }
-        self.last = None;
+        self.zeroed = 0;
         if let Some(memory) = self.memory.take() {
             memory.free(context, stream)?;
         }
@@ -52,12 +48,11 @@ pub(crate) struct Workspaces {
 }
 
 impl Workspaces {
-    /// Calls `launch` with the address of at least `bytes` that this user finds as it left them, or zeroed.
+    /// Calls `launch` with the address of at least `bytes` that are zero, and that it leaves so.
     pub(crate) fn with(
         &self,
         context: &Arc<Context>,
         stream: &Stream,
-        user: User,
         bytes: u64,
         launch: impl FnOnce(u64) -> Result<(), RuntimeError>,
     ) -> Result<(), RuntimeError> {
@@ -71,13 +66,14 @@ impl Workspaces {
         // Held until the launch is queued: zeroing and launch are neighbours in the stream's order.
         let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
         let address = piece.at_least(context, stream, bytes)?;
-        if let (true, Some(memory)) = (piece.last != Some(user), &piece.memory) {
+        if let (true, Some(memory)) = (piece.zeroed < bytes, &piece.memory) {
             memory.zero(context, bytes, stream)?;
         }
+        let zeroed = piece.zeroed.max(bytes);
         // A launch that fails leaves the bytes in doubt.
-        piece.last = None;
+        piece.zeroed = 0;
         launch(address)?;
-        piece.last = Some(user);
+        piece.zeroed = zeroed;
         Ok(())
     }
 
@@ -124,7 +120,7 @@ impl Workspaces {
         for piece in pieces {
             // Held over the wait, so that no launch begins to use the memory in between.
             let mut piece = piece.lock().unwrap_or_else(PoisonError::into_inner);
-            piece.last = None;
+            piece.zeroed = 0;
             if let Some(memory) = piece.memory.take() {
                 context.synchronize()?;
                 memory.free_after_wait(context)?;

@@ -14,4 +14,5 @@ mod operand_types;
 mod resources;
 mod simulated;
 mod sizes;
+mod slices;
 mod workspace;

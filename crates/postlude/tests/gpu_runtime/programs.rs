@@ -160,7 +160,7 @@ pub(crate) fn cluster_swap(blocks: u32) -> Program {
 
 /// The last of `blocks` CTAs to arrive adds 1 to the number in buffer 0.
 ///
-/// The counter is `counter` bytes into the workspace and left zeroed; everything after it is left dirty.
+/// The counter is `counter` bytes into the workspace; it is left at zero, as is all of the workspace.
 pub(crate) fn last_arriver(blocks: u32, counter: u64) -> Program {
     let text = format!(
         "{HEADER}
@@ -173,7 +173,7 @@ pub(crate) fn last_arriver(blocks: u32, counter: u64) -> Program {
     mov.u32 %block, %ctaid.x;
     mul.wide.u32 %offset, %block, 4;
     add.u64 %dirt, %at, %offset;
-    st.global.b32 [%dirt+4], -1;
+    st.global.b32 [%dirt+4], 0;
     atom.acq_rel.gpu.global.add.u32 %old, [%at], 1;
     ld.param.u32 %last, [blocks];
     sub.u32 %last, %last, 1;

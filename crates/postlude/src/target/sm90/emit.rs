@@ -28,6 +28,7 @@ mod segment_tail;
 mod segments;
 mod shared_values;
 mod short;
+mod slices;
 mod slot;
 mod split_k;
 mod tile_scheduler;

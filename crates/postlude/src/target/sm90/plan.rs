@@ -34,6 +34,7 @@ mod scaling;
 mod schedule;
 mod shared_memory;
 mod shared_strides;
+mod slices;
 mod slots;
 mod streaming;
 mod text;

@@ -108,13 +108,19 @@ fn facts(
         parameters.push(at(0));
         parameters.extend(workspace.starts.map(at));
     }
+    let partial_sums = schedule.partial_sum_bytes(problem);
+    if partial_sums > 0 {
+        parameters.push(Parameter::U32(schedule.split_k_slices));
+        parameters.push(Parameter::Pointer { buffer: Buffer::WORKSPACE, offset: 0 });
+    }
     Launch {
         grid: [schedule.grid(problem, chip), 1, 1],
         cluster: [schedule.tile.cluster.blocks(), 1, 1],
         threads: schedule.threads(),
         shared_bytes: schedule.shared_bytes(),
         parameters,
-        workspace_bytes: workspace.bytes,
+        // Slices of K and partial results of reductions exclude one another.
+        workspace_bytes: workspace.bytes + partial_sums,
     }
 }
 

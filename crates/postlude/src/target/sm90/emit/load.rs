@@ -64,9 +64,10 @@ fn for_tiles<'k>(
         .collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
         let batches: Vec<_> = batched.iter().map(|has| work_tile.batch.of_operand(has)).collect();
-        let (first, end) = match work_tile.contraction {
-            Some(segment) => (segment.begin, segment.end),
-            None => (first, parameters.inner),
+        let (first, end) = match (work_tile.contraction, work_tile.slice) {
+            (Some(segment), _) => (segment.begin, segment.end),
+            (None, Some(slice)) => (slice.first_step.mad(stage_depth, first), parameters.inner),
+            (None, None) => (first, parameters.inner),
         };
         body(work_tile.steps, &|step: Reg<'k, U32>| {
             let depth = step.mad(stage_depth, first);
@@ -222,7 +223,7 @@ fn widener<'a, 'k>(
         warp: warp - 1,
         inner: parameters.inner,
         // A part of a split K may begin inside of a run.
-        aligned: plan.schedule.tile.cluster.split_k() == 1,
+        aligned: plan.schedule.tile.cluster.split_k() == 1 && plan.schedule.split_k_slices == 1,
     };
     (widener, place)
 }
@@ -386,7 +387,7 @@ pub(super) fn load_tiles<'k, C: Tma>(
         within(schedule.width(), &|offset| epilogue_tile(work_tile, block, offset));
     };
     let (early, beside) = plan.reading_passes();
-    scheduler.for_own(k.imm(order), |work_tile| {
+    let operands_of = |work_tile: &WorkTile<'k>| {
         for repeated in early {
             for block in blocks() {
                 (0..repeated).for_each(|_| whole(work_tile, block));
@@ -403,5 +404,10 @@ pub(super) fn load_tiles<'k, C: Tma>(
                 (0..=beside).for_each(|_| whole(work_tile, block));
             }
         }
+    };
+    scheduler.for_own(k.imm(order), |work_tile| match work_tile.slice {
+        // Only the last slice of K has an epilogue.
+        Some(slice) => k.if_(slice.is_last, || operands_of(work_tile)),
+        None => operands_of(work_tile),
     });
 }

@@ -1,9 +1,9 @@
 //! The multiply role: a warpgroup's rows of every tile, from the ring to the epilogue.
 
-use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{Pred, U32};
+use postlude_ptx::types::{F32, Pred, U32};
 
 use crate::target::sm90::plan::Mainloop;
 use crate::target::tile::Tile;
@@ -13,6 +13,7 @@ use super::mma::{Beside, Mma};
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::scaling::TileScales;
+use super::slices::Slices;
 use super::split_k::SplitK;
 use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::warpgroup::WarpgroupIndex;
@@ -32,6 +33,7 @@ pub(super) fn multiply<'k>(
     let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
     let number = in_cta.mad(128, rank);
     let split_k = (tile.cluster.split_k() > 1).then(|| SplitK::new(k, plan, scheduler, number));
+    let slices = Slices::of(k, plan, parameters, (warpgroup, rank));
     let at = ring.consumer(rank);
     let others = ring.far(scheduler.steps * (tile.tiles_in_flight() - 1));
     let ordered = tile.is_ping_pong().then(|| OrderBarrier::new(k, tile, warpgroup));
@@ -59,11 +61,11 @@ pub(super) fn multiply<'k>(
         if tile.is_ping_pong() {
             ring.skip(&at, &others);
         }
-        mma.with_sums(|sums| match &split_k {
-            Some(split_k) => {
-                split_k.gather(sums, |sums| epilogue.finish(work_tile, prefetched, sums));
-            }
-            None => epilogue.finish(work_tile, prefetched, sums),
+        let finish = |sums: &[Vec<Var<'k, F32>>]| epilogue.finish(work_tile, prefetched, sums);
+        mma.with_sums(|sums| match (&split_k, &slices, work_tile.slice) {
+            (Some(split_k), _, _) => split_k.gather(sums, finish),
+            (None, Some(slices), Some(slice)) => slices.gather(slice, sums, finish),
+            (None, _, _) => finish(sums),
         });
     };
     if epilogue.answers_later() {

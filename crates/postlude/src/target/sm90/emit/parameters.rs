@@ -82,6 +82,14 @@ pub(super) struct Parameters<'k> {
     pub(super) destinations: Vec<Destination<'k>>,
     /// Counters of partial results, then those along rows, along columns and of scalars.
     pub(super) workspace: Option<[PointerParameter<'k>; 4]>,
+    /// Where work tiles are slices of K.
+    pub(super) slices: Option<SliceParameters<'k>>,
+}
+
+/// Slices of K.
+pub(super) struct SliceParameters<'k> {
+    pub(super) count: Reg<'k, U32>,
+    pub(super) sums: PointerParameter<'k>,
 }
 
 /// What the tensors of the epilogue are declared from.
@@ -216,6 +224,10 @@ impl<'k> Parameters<'k> {
         let names = ["counters", "row_parts", "column_parts", "scalar_parts"];
         let workspace =
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
+        let slices = (schedule.split_k_slices > 1).then(|| SliceParameters {
+            count: number("slices"),
+            sums: k.parameter_pointer("partial_sums"),
+        });
         Parameters {
             operands,
             scales,
@@ -232,6 +244,7 @@ impl<'k> Parameters<'k> {
             sources,
             destinations,
             workspace,
+            slices,
         }
     }
 

@@ -31,6 +31,8 @@ pub(super) struct TileScheduler<'k, C> {
     rows: Reg<'k, U32>,
     /// Where rows are cut into segments: the batches.
     segments: Option<Segments<'k, C>>,
+    /// Slices of every tile's K, where work tiles are slices.
+    slices: Option<Reg<'k, U32>>,
     /// Where the contraction is, and how long it is.
     contraction: Option<Ends<'k>>,
     /// Where rows of a batch from a count on are not used: the counts.
@@ -61,8 +63,22 @@ pub(super) struct WorkTile<'k> {
     pub(super) within: Reg<'k, U32>,
     /// Where rows are cut into segments: its segment's tiles along rows.
     pub(super) segment: Option<TilesOfSegment<'k>>,
+    /// Its slice of K, where it has no more.
+    pub(super) slice: Option<Slice<'k>>,
     /// Whether this CTA has another tile behind it.
     pub(super) followed: Reg<'k, Pred>,
+}
+
+/// A slice of a tile's K.
+#[derive(Clone, Copy)]
+pub(super) struct Slice<'k> {
+    /// Its number, and whether it is the last: the CTA that multiplies it adds the partial sums of the others.
+    pub(super) number: Reg<'k, U32>,
+    pub(super) is_last: Reg<'k, Pred>,
+    /// The number of the CTA's tile among all.
+    pub(super) tile: Reg<'k, U32>,
+    /// Its first step along K.
+    pub(super) first_step: Reg<'k, U32>,
 }
 
 /// A segment's tiles along rows: the number of the first among those of all segments, and how many there are.
@@ -107,6 +123,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             Some(segments) => segments.total(),
             None => per_batch * parameters.batches,
         };
+        let slices = parameters.slices.as_ref().map(|slices| slices.count);
+        let total = slices.map_or(total, |slices| total * slices);
         // Partial results are numbered through all segments.
         let rows = match &segments {
             Some(_) if schedule.needs.folds.any() => total / columns,
@@ -119,6 +137,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         // Every CTA of a split K has as many steps; those beyond K add zeros.
         let splits = tile.cluster.split_k();
         let steps = if splits > 1 { up(steps, splits) } else { steps };
+        let steps = slices.map_or(steps, |slices| (steps + (slices - 1)) / slices);
         let rank = k.cluster_rank();
         TileScheduler {
             k,
@@ -132,6 +151,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             per_batch,
             rows: parameters.rows,
             segments,
+            slices,
             contraction: parameters.ends.filter(|_| ragged),
             counts: parameters.ends.filter(|_| masked),
             inner: parameters.inner,
@@ -225,6 +245,9 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
 
     fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
+        let followed = (number + self.k.clusters()).lt(self.total);
+        let slice = self.slices.map(|count| self.slice(count, number));
+        let number = slice.map_or(number, |(cluster, _)| cluster);
         let segment = walk.map(|walk| walk.find(number));
         let (batch, within, [grouped, other]) = if let Some(segment) = &segment {
             let (rows, columns) = (segment.clusters, self.columns);
@@ -243,7 +266,6 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let across = place - along * height + first;
         let row = along.select(across, self.along_m);
         let column = across.select(along, self.along_m);
-        let followed = (number + self.k.clusters()).lt(self.total);
         let beside = |number: Reg<'k, U32>, count: u32, place: Reg<'k, U32>| match count {
             1 => number,
             count => number.mad(count, place),
@@ -283,7 +305,17 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             within,
             segment,
             batch: self.batch_dims.batch(batch),
+            slice: slice.map(|(_, slice)| slice),
             followed,
         }
+    }
+
+    /// The cluster and the slice of a work tile: slices of a cluster's tiles follow one another.
+    fn slice(&self, count: Reg<'k, U32>, number: Reg<'k, U32>) -> (Reg<'k, U32>, Slice<'k>) {
+        let cluster = number / count;
+        let slice = number - cluster * count;
+        let is_last = slice.eq(count - 1);
+        let tile = cluster.mad(self.schedule.tile.cluster.blocks(), self.rank);
+        (cluster, Slice { number: slice, is_last, tile, first_step: slice * self.steps })
     }
 }

@@ -27,6 +27,9 @@ pub(crate) fn accept(
     if !schedule.counts(problem) {
         return Err(Sm90Refusal::TooLarge);
     }
+    if !schedule.slices(problem) {
+        return Err(Sm90Refusal::Knob { knob: "split_k_slices" });
+    }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.raster.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob { knob: "raster" });

@@ -64,6 +64,12 @@ const LARGE_CLUSTER: f64 = 1190.0;
 const SPLIT_K: f64 = 870.0;
 const SPLIT_K_ELEMENT: f64 = 0.163;
 
+/// Cycles from the last partial sum of a slice of K to the CTA that adds them, and for each element that is written and that
+/// is read again.
+const SLICES_MEET: f64 = 2200.0;
+const SLICE_WRITTEN: f64 = 0.15;
+const SLICE_READ: f64 = 0.1;
+
 /// Cycles of a tile for each byte of a thread that its registers do not hold: a word is stored and loaded again. A guess
 /// that is not fitted.
 const SPILLED_BYTE: f64 = 16.0;
@@ -121,7 +127,7 @@ fn cycles_at(
     let parts = if mainloop.ragged { problem.batch.max(1) } else { 1 };
     let inner = problem.inner.div_ceil(parts) as f64;
     let steps = (inner / f64::from(mainloop.depth())).ceil().max(1.0);
-    let steps = (steps / f64::from(cluster.split_k())).ceil();
+    let steps = (steps / f64::from(cluster.split_k() * schedule.split_k_slices)).ceil();
     // CTAs below the last row of tiles only load, and TMA takes long for rows beyond the edge.
     let rows = tile.rows as usize;
     let idle = cluster.rows() > 1 && problem.rows <= rows;
@@ -130,13 +136,25 @@ fn cycles_at(
     let multiplied = steps * step((schedule, mainloop), (problem, few), blocks, products) * waits;
     let finished = finish(schedule);
     begun(schedule)
-        + if tile.is_ping_pong() {
+        + if schedule.split_k_slices > 1 {
+            waves * multiplied + sliced(schedule, waves, finished)
+        } else if tile.is_ping_pong() {
             // Two tiles are in flight; only the last one's epilogue is not hidden.
             let all = multiplied + finished * BESIDE_PRODUCTS;
             waves * multiplied.max(all / f64::from(tile.tiles_in_flight())) + finished
         } else {
             waves * (multiplied + finished)
         }
+}
+
+/// Cycles beside products where work tiles are slices of K: of most waves, the mean of CTAs with partial sums and with whole ones;
+/// of the last, what a tile takes until its end.
+fn sliced(schedule: &Sm90Schedule, waves: f64, finished: f64) -> f64 {
+    let others = f64::from(schedule.split_k_slices - 1);
+    let elements = f64::from(schedule.tile.rows * schedule.tile.columns);
+    let (written, read) = (elements * SLICE_WRITTEN, elements * SLICE_READ * others);
+    let mean = (written * others + read + finished) / (others + 1.0);
+    (waves - 1.0) * mean + written + SLICES_MEET + read + finished
 }
 
 /// Cycles until a launch's first tile begins.
@@ -152,7 +170,7 @@ fn begun(schedule: &Sm90Schedule) -> f64 {
 fn waves(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let running =
         f64::from(schedule.grid(problem, chip)) / f64::from(schedule.tile.cluster.blocks());
-    (schedule.all_clusters(problem) as f64 / running).ceil()
+    (schedule.work_tiles(problem) as f64 / running).ceil()
 }
 
 /// Cycles from the last product of a tile to its end.

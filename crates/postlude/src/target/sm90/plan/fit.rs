@@ -52,6 +52,7 @@ pub(super) fn without_blocks(tile: Tile, needs: &Needs, ctas: u32, c_stages: u32
         hints: Hints::None,
         raster: Raster::usual(tile.cluster),
         ctas,
+        split_k_slices: 1,
         grid_limit: None,
         needs: needs.clone(),
     }
@@ -116,6 +117,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             hints: Hints::None,
             raster: Raster::usual(tile.cluster),
             ctas: 1,
+            split_k_slices: 1,
             grid_limit: None,
             needs: needs.clone(),
         })

@@ -8,6 +8,7 @@ use super::refusal::Sm90Refusal;
 use super::reuse;
 use super::row_needs::{MOST_CTAS, MOST_THREADS};
 use super::schedule::Sm90Schedule;
+use super::slices::MOST_SLICES;
 use super::slots::MOST_STAGES;
 
 /// Refuses a schedule that no kernel can be emitted for.
@@ -64,6 +65,12 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("rounds", rounds_fit),
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
         ("kernel", tile.is_by_elements() == schedule.needs.by_elements),
+        (
+            "split_k_slices",
+            schedule.split_k_slices == 1
+                || (1..=MOST_SLICES).contains(&schedule.split_k_slices)
+                    && tile.takes_slices(&schedule.needs),
+        ),
         ("ctas", (1..=most).contains(&schedule.ctas)),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];

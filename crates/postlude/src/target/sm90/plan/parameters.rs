@@ -118,6 +118,10 @@ impl Parameters {
         }
         if needs.folds.any() {
             all.push(4, 8, 8);
+        } else if needs.mainloop.is_some() {
+            // Slices of K and their partial sums.
+            all.words(1);
+            all.push(1, 8, 8);
         }
         all
     }

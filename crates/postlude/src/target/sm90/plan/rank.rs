@@ -39,7 +39,10 @@ const BETWEEN: usize = 8;
 const LEAST_ROWS: f64 = 64.0;
 const POWERS: usize = 8;
 /// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
-const FEW: usize = 4;
+const FEW: usize = 12;
+
+/// Numbers of slices of K that a tile is timed with.
+const SLICES_TRIED: usize = 3;
 
 /// What a program needs, or why no schedule runs it.
 pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal> {
@@ -90,9 +93,9 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
         let schedule = fitting.iter().find(|schedule| schedule.tile == *tile);
         let verdict = match schedule {
             Some(schedule) if few.contains(tile) => {
-                let cycles = cost::cycles(schedule, problem, chip);
                 let raster = Raster::of(*tile, needs, problem);
-                Ok(Ranked { schedule: Sm90Schedule { raster, ..schedule.clone() }, cycles })
+                let schedule = Sm90Schedule { raster, ..schedule.clone() };
+                Ok(sliced(&schedule, problem, chip, cost::cycles))
             }
             _ if !tile.takes(needs) => Err(Sm90Refusal::OperandTile),
             None if fit(*tile, needs, chip).is_some_and(|one| !one.counts(problem)) => {
@@ -109,6 +112,22 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
     Ok(needs.tiles().map(judge).collect())
 }
 
+/// A schedule with the slices of K that serve a problem best.
+fn sliced(
+    schedule: &Sm90Schedule,
+    problem: &Problem,
+    chip: Sm90,
+    cycles: fn(&Sm90Schedule, &Problem, Sm90) -> f64,
+) -> Ranked {
+    let ranked = |schedule: Sm90Schedule| {
+        let cycles = cycles(&schedule, problem, chip);
+        Ranked { schedule, cycles }
+    };
+    let sliced = schedule.with_slices(problem, chip).map(ranked);
+    let better = |best: Ranked, next: Ranked| if next.cycles < best.cycles { next } else { best };
+    sliced.fold(ranked(schedule.clone()), better)
+}
+
 /// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
 /// most. More rows weigh more, for they take longer.
 fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
@@ -122,7 +141,8 @@ fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
         })
         .collect();
     let cycles = |schedule: &Sm90Schedule| -> Vec<f64> {
-        usual.iter().map(|(problem, _)| cost::shared_cycles(schedule, problem, chip).ln()).collect()
+        let best = |problem| sliced(schedule, problem, chip, cost::shared_cycles).cycles;
+        usual.iter().map(|(problem, _)| best(problem).ln()).collect()
     };
     let all: Vec<Vec<f64>> = schedules.iter().map(cycles).collect();
     let mut taken = vec![f64::INFINITY; usual.len()];
@@ -183,10 +203,17 @@ pub(crate) fn contenders(
     let fitting = needs.tiles().filter_map(|tile| fit(*tile, &needs, chip));
     let mut ranked: Vec<Ranked> = fitting
         .filter(|schedule| schedule.counts(problem))
-        .map(|schedule| {
-            let cycles = cost::cycles(&schedule, problem, chip);
+        .flat_map(|schedule| {
             let raster = Raster::of(schedule.tile, &needs, problem);
-            Ranked { schedule: Sm90Schedule { raster, ..schedule }, cycles }
+            let schedule = Sm90Schedule { raster, ..schedule };
+            let ranked = |schedule: Sm90Schedule| {
+                let cycles = cost::cycles(&schedule, problem, chip);
+                Ranked { schedule, cycles }
+            };
+            let mut sliced: Vec<Ranked> = schedule.with_slices(problem, chip).map(ranked).collect();
+            sliced.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+            sliced.truncate(SLICES_TRIED);
+            sliced.into_iter().chain([ranked(schedule)]).collect::<Vec<_>>()
         })
         .collect();
     ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
@@ -269,7 +296,8 @@ mod tests {
             }
             for modules in [few, many] {
                 let tiles: Vec<Tile> = modules.iter().map(|schedule| schedule.tile).collect();
-                assert!(modules.len() <= 4, "step {step}: {tiles:?}");
+                // With slices of K and without.
+                assert!(modules.len() <= 2 * FEW, "step {step}: {tiles:?}");
             }
         }
     }

@@ -50,6 +50,8 @@ pub(crate) struct Sm90Schedule {
     pub(crate) raster: Raster,
     /// CTAs of an SM at a time: registers are limited so that as many fit. More than one only where threads hold rows.
     pub(crate) ctas: u32,
+    /// Parts of K that work tiles are cut into, whose partial sums meet in the workspace; 1 where they are whole.
+    pub(crate) split_k_slices: u32,
     /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub(crate) grid_limit: Option<u32>,
     /// What the graph needs of it.
@@ -133,9 +135,19 @@ impl Sm90Schedule {
         rows.saturating_mul(columns).saturating_mul(Sm90Schedule::batches(problem) as u64)
     }
 
+    /// Work tiles of a problem's clusters: each slice of a tile's K is one.
+    pub(super) fn work_tiles(&self, problem: &Problem) -> u64 {
+        self.all_clusters(problem).saturating_mul(u64::from(self.split_k_slices))
+    }
+
     /// What the kernel's code depends on: the same schedule whatever a launch decides.
     pub(crate) fn code(&self) -> Sm90Schedule {
-        Sm90Schedule { grid_limit: None, raster: Raster::usual(self.tile.cluster), ..self.clone() }
+        Sm90Schedule {
+            grid_limit: None,
+            raster: Raster::usual(self.tile.cluster),
+            split_k_slices: self.split_k_slices.min(2),
+            ..self.clone()
+        }
     }
 
     /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
@@ -152,7 +164,7 @@ impl Sm90Schedule {
 
     /// CTAs for a problem on a chip.
     pub(crate) fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
-        let clusters = self.all_clusters(problem);
+        let clusters = self.work_tiles(problem);
         let blocks = self.tile.cluster.blocks();
         let together = chip.together(blocks) * self.ctas;
         let limit = self.grid_limit.map_or(together, |limit| limit.min(together));

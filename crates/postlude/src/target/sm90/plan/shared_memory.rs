@@ -105,7 +105,7 @@ impl Sm90Schedule {
     /// Bytes of a tile's partial sums, where its CTAs split K.
     pub(crate) fn partial_bytes(&self) -> u32 {
         let splits = self.tile.cluster.split_k();
-        if splits > 1 { self.tile.rows * self.tile.columns * 4 } else { 0 }
+        if splits > 1 { self.tile.sum_bytes() } else { 0 }
     }
 
     /// Bytes that warpgroups fold reductions through.

@@ -44,6 +44,9 @@ impl fmt::Display for Sm90Schedule {
         if cluster.split_k() > 1 {
             writeln!(f, "    split_k {}", cluster.split_k())?;
         }
+        if self.split_k_slices > 1 {
+            writeln!(f, "    split_k_slices {}", self.split_k_slices)?;
+        }
         if self.needs.mainloop.is_some() {
             writeln!(f, "    stages {}", self.stages)?;
             writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
@@ -152,7 +155,7 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 30] = [
+const NUMBERS: [&str; 31] = [
     "ctas",
     "ragged",
     "masked",
@@ -161,6 +164,7 @@ const NUMBERS: [&str; 30] = [
     "short_rows",
     "math_warpgroups",
     "split_k",
+    "split_k_slices",
     "stages",
     "wgmma_in_flight",
     "grid_limit",
@@ -364,6 +368,7 @@ impl Knobs {
             hints: self.hints.ok_or(missing("hints"))?,
             raster: self.raster.ok_or(missing("raster"))?,
             ctas: given("ctas").unwrap_or(1),
+            split_k_slices: given("split_k_slices").unwrap_or(1),
             grid_limit: given("grid_limit"),
             needs,
         })

@@ -1,0 +1,88 @@
+//! Split K through the workspace: work tiles are slices of a tile's K, and the CTA with the last slice adds up all partial sums.
+//!
+//! In: a schedule that fits, and a problem. Out: how many slices may serve it, and the bytes of their partial sums. CTAs wait
+//! for slices of lower numbers only, which run before them or beside them.
+
+use crate::problem::Problem;
+use crate::target::tile::Tile;
+
+use super::chip::Sm90;
+use super::mainloop::Mainloop;
+use super::needs::Needs;
+use super::schedule::Sm90Schedule;
+
+/// The most slices of a tile.
+pub(super) const MOST_SLICES: u32 = 32;
+/// Stages that a slice has at least: fewer take less time than its partial sums do.
+const FEWEST_STEPS: usize = 4;
+/// Waves of slices at most: more give no better balance, and more partial sums.
+const MOST_WAVES: u64 = 4;
+/// The K of products of bytes is below this, so that no partial sum is the least integer, which marks a word that is not written.
+const MOST_BYTES_INNER: usize = 1 << 16;
+/// Bytes of partial sums at most.
+const MOST_BYTES: u64 = 256 << 20;
+
+impl Tile {
+    /// Bytes of all sums of a tile.
+    pub(crate) const fn sum_bytes(self) -> u32 {
+        self.rows * self.columns * 4
+    }
+
+    /// Whether the K of this tile may be cut into slices: one CTA alone has whole sums, so nothing else may be counted by
+    /// tiles, and all tiles have the same K.
+    pub(super) fn takes_slices(self, needs: &Needs) -> bool {
+        let suits = |mainloop: &Mainloop| {
+            let scaled = mainloop.scaling.count() > 0;
+            let even = !mainloop.ragged && !mainloop.masked;
+            let loaded = !mainloop.is_written() || mainloop.is_widened();
+            !scaled && even && loaded
+        };
+        let cooperative = self.has_blocks() && !self.is_ping_pong() && self.cluster.split_k() == 1;
+        cooperative
+            && needs.mainloop.as_ref().is_some_and(suits)
+            && !needs.folds.any()
+            && !self.reduces_over_cluster(needs)
+    }
+}
+
+impl Sm90Schedule {
+    /// Bytes of the partial sums of a problem's tiles in the workspace; 0 where tiles have all of K.
+    pub(crate) fn partial_sum_bytes(&self, problem: &Problem) -> u64 {
+        let others = u64::from(self.split_k_slices - 1);
+        let tiles =
+            self.all_clusters(problem).saturating_mul(u64::from(self.tile.cluster.blocks()));
+        tiles.max(1).saturating_mul(others).saturating_mul(u64::from(self.tile.sum_bytes()))
+    }
+
+    /// Whether as many slices as it has run a problem.
+    pub(super) fn slices(&self, problem: &Problem) -> bool {
+        let fits = self.partial_sum_bytes(problem) <= MOST_BYTES;
+        let bytes = self.needs.mainloop.as_ref().map_or(0, |mainloop| mainloop.operand_bytes);
+        let small = bytes > 1 || problem.inner < MOST_BYTES_INNER;
+        let suits = self.tile.takes_slices(&self.needs) && !problem.segmented && fits && small;
+        self.split_k_slices == 1 || (suits && self.split_k_slices <= MOST_SLICES)
+    }
+
+    /// The same schedule with every number of slices that may serve a problem.
+    pub(super) fn with_slices(
+        &self,
+        problem: &Problem,
+        chip: Sm90,
+    ) -> impl Iterator<Item = Sm90Schedule> {
+        let depth = self.needs.mainloop.as_ref().map_or(1, |mainloop| mainloop.depth() as usize);
+        let steps = problem.inner.div_ceil(depth);
+        let clusters = u64::from(chip.together(self.tile.cluster.blocks()));
+        let clusters = clusters / u64::from(self.tile.cluster.blocks());
+        let suits = self.tile.takes_slices(&self.needs) && !problem.segmented;
+        let most = if suits { MOST_SLICES } else { 1 };
+        let all = (2..=most).filter(move |slices| {
+            let each = steps.div_ceil(*slices as usize);
+            each >= FEWEST_STEPS && each * (*slices as usize - 1) < steps
+        });
+        let with = move |split_k_slices| Sm90Schedule { split_k_slices, ..self.clone() };
+        all.map(with).filter(move |schedule| {
+            let waves = schedule.work_tiles(problem).div_ceil(clusters.max(1));
+            waves <= MOST_WAVES && schedule.slices(problem)
+        })
+    }
+}
