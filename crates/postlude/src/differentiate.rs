@@ -58,6 +58,9 @@ pub struct Derived {
 pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Derived, GradError> {
     let ast = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
+    // Parts of named sizes are those of a product of their own body: one that is read from memory has none.
+    let listed = ast.exprs.iter().any(|(_, expr)| matches!(expr.kind, ExprKind::Dims(_)));
+    let save = if listed { Save::Nothing } else { save };
     let (named, wrt) = (!wrt.is_empty(), asked(signature, wrt)?);
     let mut sweep = Sweep::new(&ast, signature, &wrt, save);
     sweep.refuse_mixed_rows()?;

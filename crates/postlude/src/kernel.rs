@@ -5,6 +5,8 @@ mod call;
 mod chunks;
 mod copies;
 mod gpu;
+#[cfg(feature = "sim")]
+mod launches;
 mod options;
 mod simulated;
 #[cfg(feature = "cuda")]

@@ -68,25 +68,33 @@ impl Levels {
         let live = graph.live();
         let (mut of, mut after) = (vec![0; graph.len()], vec![false; graph.len()]);
         let mut again = vec![false; graph.len()];
+        // What a product or a reduction of the same launch makes, and what counts of segments' rows alone make.
+        let (mut folded, mut counted) = (again.clone(), again.clone());
         for (id, node) in graph.nodes() {
             let place = id.index();
-            let crosses = crosses_tiles(&node.op);
+            let operands = || node.op.operands();
+            again[place] =
+                is_repeatable(&node.op) && operands().all(|operand| again[operand.index()]);
+            let counts = operands().any(|operand| counted[operand.index()]);
+            counted[place] = counts_segments(graph, id) || counts && again[place];
             let next = |operand: NodeId| {
                 let axes = graph.ty(operand).axes;
                 // A reduction of a finished value is finished with it, and so is math of its own dims.
                 let meets = axes != node.ty.axes && node.op.reduction().is_none();
                 after[operand.index()] && meets
             };
-            let operands = || node.op.operands();
-            of[place] = operands()
+            let least = operands()
                 .map(|operand| of[operand.index()] + usize::from(next(operand)))
                 .max()
                 .unwrap_or(0);
+            let beside =
+                operands().any(|operand| of[operand.index()] == least && folded[operand.index()]);
+            of[place] = least + usize::from(counts && beside);
+            folded[place] = ends_launch(&node.op) || beside && !counts;
             let inherits =
                 |operand: NodeId| of[operand.index()] == of[place] && after[operand.index()];
+            let crosses = crosses_tiles(&node.op) || counts && !again[place];
             after[place] = crosses || operands().any(inherits);
-            again[place] =
-                is_repeatable(&node.op) && operands().all(|operand| again[operand.index()]);
         }
         Levels::new(of, again, live)
     }
@@ -98,11 +106,9 @@ impl Levels {
         let (mut of, mut again) = (vec![0; graph.len()], vec![false; graph.len()]);
         for (id, node) in graph.nodes() {
             let place = id.index();
-            let ends = |operand: NodeId| {
-                let op = &graph[operand].op;
-                matches!(op, Op::Accumulator(_) | Op::Pick(..)) || op.reduction().is_some()
+            let level = |operand: NodeId| {
+                of[operand.index()] + usize::from(ends_launch(&graph[operand].op))
             };
-            let level = |operand: NodeId| of[operand.index()] + usize::from(ends(operand));
             let least = if matches!(node.op, Op::Accumulator(_)) { 0 } else { first };
             of[place] = node.op.operands().map(level).max().unwrap_or(0).max(least);
             again[place] =
@@ -116,6 +122,17 @@ impl Levels {
         let last = used.max().unwrap_or(0);
         Levels { of, again, live, last }
     }
+}
+
+/// Whether an operation is a product, or folds elements.
+fn ends_launch(op: &Op) -> bool {
+    matches!(op, Op::Accumulator(_) | Op::Pick(..)) || op.reduction().is_some()
+}
+
+/// Whether a node counts the rows of segments, which tiles do not know.
+fn counts_segments(graph: &Graph, node: NodeId) -> bool {
+    let segmented = graph.space().is_segmented();
+    matches!(graph[node].op, Op::Extent(axes) if segmented && axes.row.is_some())
 }
 
 /// Whether several tiles of a launch share a result.

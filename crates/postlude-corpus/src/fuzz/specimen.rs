@@ -137,7 +137,7 @@ impl Specimen {
     }
 
     /// Its sizes by name, those that the kernel has.
-    pub(super) fn named_sizes(&self, compiled: &Compiled) -> Sizes {
+    pub fn named_sizes(&self, compiled: &Compiled) -> Sizes {
         let known = postlude::problem::dim_names(compiled.defined());
         let all = self.all_sizes().into_iter();
         all.filter(|(name, _)| known.contains(name))

@@ -252,10 +252,12 @@ impl Known {
                 let parts = arguments
                     .iter()
                     .filter(|id| !matches!(exprs[**id].kind, ExprKind::Number(Number::Integer(_))));
-                let count = parts.count() as u32;
+                let own = parts.filter_map(|part| self.of_id(*part).dims.last().cloned());
+                let own: Vec<Dim> = own.collect();
                 let mut dims = first.dims.clone();
                 if let Some(last) = dims.last_mut() {
-                    *last = multiplied(last, count);
+                    let split = self.split_into(exprs, &own);
+                    *last = split.unwrap_or_else(|| multiplied(last, own.len() as u32));
                 }
                 first.with_dims(dims)
             }
@@ -274,6 +276,19 @@ impl Known {
                 meet(arguments)
             }
         }
+    }
+}
+
+impl Known {
+    /// The dim that a split before this divides into parts of these sizes.
+    fn split_into(&self, exprs: &Exprs, parts: &[Dim]) -> Option<Dim> {
+        exprs.iter().find_map(|(_, expr)| {
+            let ExprKind::Call { arguments, .. } = &expr.kind else { return None };
+            let [whole, list] = arguments.as_slice() else { return None };
+            let listed = matches!(&exprs[*list].kind, ExprKind::Dims(dims) if dims == parts);
+            let whole = self.infos.get(whole.0 as usize).filter(|_| listed)?;
+            whole.dims.last().cloned()
+        })
     }
 }
 

@@ -84,14 +84,6 @@ pub enum GradError {
         /// What is wrong with them.
         message: String,
     },
-    /// Parts of a value that cannot be put together again.
-    #[error("the derivative of `{function}` needs parts that are equal fractions of their dim")]
-    Parts {
-        /// The function.
-        function: String,
-        /// The call.
-        at: Span,
-    },
 }
 
 impl GradError {
@@ -103,8 +95,7 @@ impl GradError {
             | GradError::Function { at, .. }
             | GradError::SegmentedRows { at, .. }
             | GradError::MixedRows { at, .. }
-            | GradError::Product { at, .. }
-            | GradError::Parts { at, .. } => Some(*at),
+            | GradError::Product { at, .. } => Some(*at),
             GradError::NoSignature
             | GradError::UnknownInput { .. }
             | GradError::NotTyped { .. }
@@ -144,7 +135,6 @@ impl GradError {
             GradError::Product { .. } => {
                 Some("convert the operands: `bf16(A) @ bf16(B)`".to_owned())
             }
-            GradError::Parts { .. } => Some("split into equal parts".to_owned()),
             GradError::NotTyped { .. } => {
                 Some("differentiate with respect to fewer inputs (`--wrt`)".to_owned())
             }

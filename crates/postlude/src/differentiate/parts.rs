@@ -1,8 +1,9 @@
 //! The derivatives of what moves values between columns.
 
+use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Infix, Number, Statement};
 
-use super::dims::Info;
+use super::dims::{Info, divided};
 use super::error::GradError;
 use super::segments::SEGMENTS;
 use super::{Sweep, called};
@@ -30,48 +31,50 @@ impl Sweep<'_> {
                 self.add(arguments[0], c);
                 Ok(())
             }
-            "concat" | "join" => self.pass_parts(id, function, arguments, c),
+            // Elements are masked by their places, so it has as many.
+            "masked" => {
+                let c = self.widened(c, arguments[0]);
+                let info = self.info(c).clone();
+                let value = self.push(called("masked", false, vec![c, arguments[1]]), info);
+                self.add(arguments[0], value);
+                Ok(())
+            }
+            "concat" | "join" => {
+                self.pass_parts(function, arguments, (self.info(id).dims.last().cloned(), c));
+                Ok(())
+            }
             _ => Err(self.no_derivative(id, function, None)),
         }
     }
 
-    /// Parts that are put together: each gets its own part of the cotangent.
+    /// Parts that are put together along a dim: each gets its own part of the cotangent.
     fn pass_parts(
         &mut self,
-        id: ExprId,
         function: &str,
         arguments: &[ExprId],
-        c: ExprId,
-    ) -> Result<(), GradError> {
+        (whole, c): (Option<Dim>, ExprId),
+    ) {
         let is_run =
             |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_)));
         let (runs, parts): (Vec<ExprId>, Vec<ExprId>) = arguments.iter().partition(|id| is_run(id));
-        let whole = self.info(id).dims.clone();
-        let widest = whole.last().cloned();
-        let same = self.info(c).dims.iter().any(|dim| Some(dim) == widest.as_ref());
-        if !same {
+        if !self.info(c).dims.iter().any(|dim| Some(dim) == whole.as_ref()) {
             for part in parts {
                 self.add(part, c);
             }
-            return Ok(());
+            return;
         }
-        let equal = parts.iter().all(|part| {
-            let last = self.info(*part).dims.last().cloned();
-            last.zip(widest.clone()).is_some_and(|(own, all)| own.same_base(&all))
-        });
-        if !equal {
-            let (function, at) = (function.to_owned(), self.ast.exprs[id].span);
-            return Err(GradError::Parts { function, at });
-        }
-        let (split, count) = match (function, parts.len()) {
+        let own = parts.iter().filter_map(|part| self.info(*part).dims.last().cloned());
+        let dims: Vec<Dim> = own.collect();
+        let count = ExprKind::Number(Number::Integer(parts.len() as i64));
+        let (split, into) = match (function, is_fraction(whole.as_ref(), &dims)) {
             ("join", _) => ("pairs", None),
-            (_, 2) => ("halves", None),
-            (_, count) => ("split", Some(count)),
+            (_, false) => ("split", Some(ExprKind::Dims(dims))),
+            (_, true) if parts.len() == 2 => ("halves", None),
+            (_, true) => ("split", Some(count)),
         };
         let mut own = vec![c];
-        if let Some(count) = count {
-            let count = ExprKind::Number(Number::Integer(count as i64));
-            own.push(self.push(count, Info::default()));
+        if let Some(into) = into {
+            own.push(self.push(into, Info::default()));
         }
         own.extend(runs);
         let info = self.info(c).clone();
@@ -83,7 +86,6 @@ impl Sweep<'_> {
             let value = self.push(ExprKind::Name(name), info);
             self.add(part, value);
         }
-        Ok(())
     }
 
     /// A statement of several targets: a split, whose parts' cotangents are put together.
@@ -103,9 +105,7 @@ impl Sweep<'_> {
             return Err(self.no_derivative(id, "topk", None));
         }
         let listed = |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Dims(_));
-        if arguments.iter().any(listed) {
-            return Err(GradError::Parts { function: function.text, at: self.ast.exprs[id].span });
-        }
+        let listed = arguments.iter().any(listed);
         let mut parts = Vec::new();
         for (name, given) in names.iter().zip(given) {
             let info = self.part_info(statement, name);
@@ -115,7 +115,8 @@ impl Sweep<'_> {
             let value = given.unwrap_or(zero);
             let missing =
                 self.info(own).dims.iter().any(|dim| !self.info(value).dims.contains(dim));
-            parts.push(if missing {
+            // Parts of named sizes are put together only where the split is.
+            parts.push(if missing || listed {
                 let same = self.infix(Infix::Equal, own, own);
                 self.call("where", &[same, value, value])
             } else {
@@ -149,4 +150,10 @@ impl Sweep<'_> {
         });
         read.unwrap_or_else(|| self.info(statement.value).clone())
     }
+}
+
+/// Whether parts are equal fractions of a dim.
+fn is_fraction(whole: Option<&Dim>, parts: &[Dim]) -> bool {
+    let fraction = whole.map(|whole| divided(whole, parts.len() as u32));
+    parts.iter().all(|part| Some(part) == fraction.as_ref())
 }

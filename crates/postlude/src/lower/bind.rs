@@ -35,7 +35,9 @@ impl BoundProgram {
         let (graph, views) = (program.graph(), program.views());
         let own = views.problem(graph, problem);
         views.refuse(graph, &own)?;
-        refuse_batches(graph, &own)?;
+        if !program.by_elements {
+            refuse_batches(graph, &own)?;
+        }
         let windows = views.bounds(graph, (&own, problem))?;
         Ok(BoundProgram {
             windows,

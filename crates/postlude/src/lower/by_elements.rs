@@ -12,11 +12,11 @@ use super::program::{self, TileProgram};
 use super::stored;
 use super::views::{Element, Views};
 
-/// The program of a graph with an output for each value, which is this of the kernel's; `None` where threads would write parts of one byte, or rows belong to segments.
+/// The program of a graph with an output for each value, which is this of the kernel's; `None` where threads would write
+/// parts of one byte.
 pub(super) fn by_elements(graph: &Graph, elements: &[Element]) -> Option<TileProgram> {
     let whole_bytes = graph.outputs().iter().all(|output| has_own_bytes(graph, output));
-    let suits = graph.products().is_empty() && !graph.space().is_segmented() && whole_bytes;
-    suits.then(|| {
+    (graph.products().is_empty() && whole_bytes).then(|| {
         let views = Views::whole(graph).stacked(elements);
         TileProgram::by_elements(stored::as_stored(graph), views, graph.len())
     })

@@ -3,7 +3,7 @@
 //! `POSTLUDE_BLESS=1 cargo test -p postlude --test all docs` rewrites the pages; without it a stale page fails.
 
 mod errors;
-mod refusals;
+pub(crate) mod refusals;
 mod stability;
 
 use std::fs;

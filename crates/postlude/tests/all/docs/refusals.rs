@@ -3,7 +3,7 @@
 use postlude::placement::Placements;
 use postlude::plan::Refusal;
 use postlude::target::{Chip, Planned, TargetRefusal};
-use postlude::{Compiled, Error, Kernel, Options, Problem};
+use postlude::{Compiled, Error, Kernel, Options, Problem, Sizes};
 
 /// One line of a table of refusals.
 pub(crate) struct Refused {
@@ -67,16 +67,48 @@ const KERNELS: &[Example] = &[
     ("kernel k(A: f16[L, M, K], W: f16[N, K]) -> d: f32[L, M] { d = max(A @ W.T, L, N) }", &[], "is neither"),
 ];
 
+/// An example's sizes of the dims that its kernel has.
+fn sizes_of(kernel: &Kernel, sizes: &[(&str, usize)]) -> Sizes {
+    let all = SIZES.iter().chain(sizes).map(|(dim, size)| ((*dim).to_owned(), *size));
+    let mut all: Sizes = all.collect();
+    let names = postlude::problem::dim_names(kernel.defined());
+    all.retain(|dim, _| names.contains(&dim.as_str()));
+    all
+}
+
 /// The refusal of a kernel on Hopper, at sizes that are changed as the example wants.
 fn refusal(source: &str, sizes: &[(&str, usize)]) -> Result<Error, String> {
     let kernel = Kernel::parse(source).map_err(|error| error.to_string())?;
     let compiled = kernel.compile(&Options::default());
-    let all = SIZES.iter().chain(sizes).map(|(dim, size)| ((*dim).to_owned(), *size));
-    let mut all: std::collections::BTreeMap<String, usize> = all.collect();
-    let names = postlude::problem::dim_names(kernel.defined());
-    all.retain(|dim, _| names.contains(&dim.as_str()));
+    let all = sizes_of(&kernel, sizes);
     let problem = Problem::new(compiled.defined(), &all).map_err(|error| error.to_string())?;
     planned(&compiled, &problem).err().ok_or_else(|| "it is planned".to_owned())
+}
+
+/// Every example as a kernel, and its sizes.
+pub(crate) fn kernels() -> Vec<(String, Sizes)> {
+    let bodies =
+        BODIES.iter().map(|(stored, body, sizes, _)| (with_signature(stored, body), *sizes));
+    let kernels = KERNELS.iter().map(|(source, sizes, _)| ((*source).to_owned(), *sizes));
+    let sized = |(source, sizes): (String, &[(&str, usize)])| {
+        let kernel = Kernel::parse(&source).expect("an example");
+        let sizes = sizes_of(&kernel, sizes);
+        (source, sizes)
+    };
+    bodies.chain(kernels).map(sized).collect()
+}
+
+/// A body as a kernel: inputs that it does not read are left out, as a user would.
+fn with_signature(stored: &str, body: &str) -> String {
+    let mut signature = SIGNATURE.to_owned();
+    for input in ["x: f32[N]", "t: i32[M]", "keep: b1[M, N]"] {
+        let name = input.split(':').next().unwrap_or_default();
+        let words: Vec<&str> = body.split(|c: char| !c.is_alphanumeric()).collect();
+        if !words.contains(&name) {
+            signature = signature.replace(&format!(", {input}"), "");
+        }
+    }
+    format!("{signature} -> {stored} {{ {body} }}")
 }
 
 fn planned(compiled: &Compiled, problem: &Problem) -> Result<Planned, Error> {
@@ -103,22 +135,9 @@ fn at(sizes: &[(&str, usize)]) -> String {
 /// Bodies that no Hopper kernel computes.
 pub(crate) fn body_rows() -> Vec<Refused> {
     let mut rows = Vec::new();
-    let read = |names: &str, body: &str| -> String {
-        // Inputs that a body does not read are left out, as a user would.
-        let inputs = ["x: f32[N]", "t: i32[M]", "keep: b1[M, N]"];
-        let mut signature = SIGNATURE.to_owned();
-        for input in inputs {
-            let name = input.split(':').next().unwrap_or_default();
-            let words: Vec<&str> = body.split(|c: char| !c.is_alphanumeric()).collect();
-            if !words.contains(&name) {
-                signature = signature.replace(&format!(", {input}"), "");
-            }
-        }
-        format!("{signature} -> {names} {{ {body} }}")
-    };
     for (stored, body, sizes, words) in BODIES {
         let cause = format!("`{body}`{}", at(sizes));
-        rows.push(example(cause, refusal(&read(stored, body), sizes), words));
+        rows.push(example(cause, refusal(&with_signature(stored, body), sizes), words));
     }
     for (source, sizes, words) in KERNELS {
         let cause = format!("`{source}`{}", at(sizes));

@@ -11,6 +11,7 @@ mod kernel;
 mod reduce;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
+use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::types::{Scalar, U32};
 
 use crate::graph::{Axes, NodeId, Output};
@@ -27,6 +28,22 @@ use kernel::ElementKernel;
 
 /// Eight bits of a byte, as a power of two.
 const BYTE_BITS: u32 = 3;
+
+/// Bits of a byte, and which of them there are: rows that no segment has are not written.
+struct Byte<'k> {
+    bits: Reg<'k, U32>,
+    there: Reg<'k, U32>,
+}
+
+impl<'k> Byte<'k> {
+    fn store<C: EpilogueChip>(self, k: Kernel<'k, C>, to: GlobalPointer<'k>) {
+        let Byte { bits, there } = self;
+        let cut = there.ne(0xff) & there.ne(0);
+        let before = k.load_global_narrow_if(cut, Scalar::U8, to, LoadCache::Default);
+        let rest = before & (there ^ 0xff);
+        k.if_(there.ne(0), || k.store_global_narrow(Scalar::U8, to, bits | rest));
+    }
+}
 
 /// Emits the code of all threads: one output after the other.
 pub(super) fn compute_elements<'k, C: EpilogueChip>(
@@ -70,17 +87,15 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
                 let line = now / columns;
                 let batch = line / rows;
                 let at = [batch, line - batch * rows, now - line * columns];
-                let inside = by_warp.then(|| self.lane.eq(0));
+                let stores = by_warp.then(|| self.lane.eq(0));
                 match packed {
-                    None => {
-                        let (at, value) = self.element((axes, by_warp), at, output.value);
-                        store(k, output.dtype, memory.element(k, at), value, inside);
-                    }
+                    None => self.with_element((axes, by_warp), at, output.value, |at, value| {
+                        store(k, output.dtype, memory.element(k, at), value, stores);
+                    }),
                     Some(packed) => {
-                        let (to, byte) = self.byte((axes, by_warp), at, packed, (output, memory));
-                        k.if_(inside.unwrap_or_else(|| k.imm(true)), || {
-                            k.store_global_narrow(Scalar::U8, to, byte);
-                        });
+                        let bits = self.byte((axes, by_warp), at, packed, output.value);
+                        let to = self.byte_address(at, packed, memory);
+                        k.if_(stores.unwrap_or_else(|| k.imm(true)), || bits.store(k, to));
                     }
                 }
                 number.set(now + step);
@@ -88,45 +103,64 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         );
     }
 
-    /// The value of an element, and where it is.
-    fn element(
+    /// Gives a body the value of an element, and where it is; nothing of a row that no segment has.
+    fn with_element(
         &self,
         (axes, by_warp): (Axes, bool),
         [batch, row, column]: [Reg<'k, U32>; 3],
         value: NodeId,
-    ) -> (Coordinate<'k>, Value<'k>) {
-        let at = (self.parameters.batch_dims.batch(batch), row, column);
-        let mut frame = Frame::new(self.plan.graph.len(), axes, at, by_warp);
-        (at, self.value(&mut frame, value))
+        body: impl FnOnce(Coordinate<'k>, Value<'k>),
+    ) {
+        let segment = self.segment_of(axes, row);
+        let at = (self.parameters.batch_dims.batch(segment.unwrap_or(batch)), row, column);
+        let element = || {
+            let mut frame = Frame::new(self.plan.graph.len(), axes, at, by_warp);
+            body(at, self.value(&mut frame, value));
+        };
+        match segment {
+            Some(segment) => self.k.if_(segment.lt(self.parameters.batches), element),
+            None => element(),
+        }
     }
 
-    /// A byte of eight bits beside each other along the axis of this number, and where it is.
+    /// Eight bits beside each other along the axis of this number.
     fn byte(
         &self,
         by: (Axes, bool),
         mut at: [Reg<'k, U32>; 3],
         packed: usize,
-        (output, memory): (&Output, &Memory<'k>),
-    ) -> (GlobalPointer<'k>, Reg<'k, U32>) {
+        value: NodeId,
+    ) -> Byte<'k> {
         let k = self.k;
         let first = at[packed] << BYTE_BITS;
-        let (bit, byte) = (k.var(k.imm::<U32>(0)), k.var(k.imm::<U32>(0)));
+        let [bit, bits, there] = [(); 3].map(|()| k.var::<U32>(0));
         k.while_(
             || bit.get().lt(1 << BYTE_BITS),
             || {
                 let now = bit.copy();
                 at[packed] = first + now;
-                let (_, value) = self.element(by, at, output.value);
-                let set = k.imm(1_u32) << now;
-                byte.set(byte.copy() | set.select(0, value.truth()));
+                self.with_element(by, at, value, |_, value| {
+                    let set = k.imm(1_u32) << now;
+                    bits.set(bits.copy() | set.select(0, value.truth()));
+                    there.set(there.copy() | set);
+                });
                 bit.set(now + 1);
             },
         );
-        at[packed] = first;
+        Byte { bits: bits.copy(), there: there.copy() }
+    }
+
+    /// Where a byte of bits beside each other along the axis of this number lies.
+    fn byte_address(
+        &self,
+        mut at: [Reg<'k, U32>; 3],
+        packed: usize,
+        memory: &Memory<'k>,
+    ) -> GlobalPointer<'k> {
+        at[packed] = at[packed] << BYTE_BITS;
         let [batch, row, column] = at;
-        let (to, _) =
-            memory.element(k, (self.parameters.batch_dims.batch(batch), row, column)).byte(k);
-        (to, byte.copy())
+        let batch = self.parameters.batch_dims.batch(batch);
+        memory.element(self.k, (batch, row, column)).byte(self.k).0
     }
 
     /// The axis along which an output's bits lie in bytes: 0 for batches, 1 for rows, 2 for columns.

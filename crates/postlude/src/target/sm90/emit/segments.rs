@@ -4,7 +4,7 @@
 //! shuffles. The numbers of a role's tiles rise, so a role keeps its window of 32 segments and moves it onward.
 //! Ends that decrease or pass the rows are clamped: no row is in two segments, and no row is outside of the problem.
 
-use postlude_ptx::kernel::{Kernel, NumberParameter, PointerParameter, Reg, Var};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, NumberParameter, PointerParameter, Reg, Var};
 use postlude_ptx::modifier::{LoadCache, ShuffleMode};
 use postlude_ptx::target::Architecture;
 use postlude_ptx::types::{S32, U32, U64};
@@ -31,9 +31,57 @@ impl<'k> Ends<'k> {
         k: Kernel<'k, C>,
         batch: Reg<'k, U32>,
     ) -> Reg<'k, U32> {
-        let from = self.pointer.load() + k.widen(batch) * self.stride.load();
-        let [count] = k.load_global::<S32, 1>(from, LoadCache::ReadOnly);
+        let [count] = k.load_global::<S32, 1>(self.address(k, batch), LoadCache::ReadOnly);
         count.max(0_i32).cast::<U32>()
+    }
+
+    fn address<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        segment: Reg<'k, U32>,
+    ) -> GlobalPointer<'k> {
+        self.pointer.load() + k.widen(segment) * self.stride.load()
+    }
+
+    /// The segment of a row, of this many: the first that ends behind it. Their count where none does.
+    pub(super) fn of_row<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        row: Reg<'k, U32>,
+        count: Reg<'k, U32>,
+    ) -> Reg<'k, U32> {
+        let segment = k.var(0);
+        k.while_(
+            || {
+                let (now, cache) = (segment.copy(), LoadCache::ReadOnly);
+                let from = self.address(k, now);
+                let [end] = k.load_global_if::<S32, 1>(now.lt(count), from, cache, i32::MAX);
+                end.max(0_i32).cast::<U32>().le(row)
+            },
+            || segment.set(segment.copy() + 1),
+        );
+        segment.copy()
+    }
+
+    /// The first row of a segment, and the row behind its last.
+    pub(super) fn rows<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        segment: Reg<'k, U32>,
+        rows: Reg<'k, U32>,
+    ) -> [Reg<'k, U32>; 2] {
+        let [number, begin, end] = [(); 3].map(|()| k.var::<U32>(0));
+        k.while_(
+            || number.get().le(segment),
+            || {
+                let now = number.copy();
+                let [own] = k.load_global::<S32, 1>(self.address(k, now), LoadCache::ReadOnly);
+                begin.set(end.copy());
+                end.set(own.max(0_i32).cast::<U32>().min(rows).max(end.copy()));
+                number.set(now + 1);
+            },
+        );
+        [begin.copy(), end.copy()]
     }
 }
 
@@ -52,11 +100,8 @@ impl<'k> Contraction<'k> {
         segment: Reg<'k, U32>,
         inner: Reg<'k, U32>,
     ) -> Contraction<'k> {
-        let stride = ends.stride.load();
-        let own = ends.pointer.load() + k.widen(segment) * stride;
-        let [end] = k.load_global::<S32, 1>(own, LoadCache::ReadOnly);
-        let before = segment.max(1) - 1;
-        let before = ends.pointer.load() + k.widen(before) * stride;
+        let [end] = k.load_global::<S32, 1>(ends.address(k, segment), LoadCache::ReadOnly);
+        let before = ends.address(k, segment.max(1) - 1);
         let [begin] = k.load_global_if::<S32, 1>(segment.gt(0), before, LoadCache::ReadOnly, 0_i32);
         let [begin, end] = [begin, end].map(|it| it.max(0_i32).cast::<U32>().min(inner));
         Contraction { begin, end: end.max(begin) }
@@ -124,7 +169,7 @@ impl<'k, C: Architecture> Segments<'k, C> {
         let k = self.k;
         let lane = k.thread() & (WINDOW - 1);
         let number = start.segment + lane;
-        let from = self.ends.pointer.load() + k.widen(number) * self.ends.stride.load();
+        let from = self.ends.address(k, number);
         let [end] =
             k.load_global_if::<S32, 1>(number.lt(self.count), from, LoadCache::ReadOnly, 0_i32);
         let distances = || [1_u32, 2, 4, 8, 16].into_iter();

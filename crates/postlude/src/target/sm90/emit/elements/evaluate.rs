@@ -70,7 +70,7 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         let value = match self.op(id) {
             Op::Input(input) => self.input(*input, frame, id),
             Op::Index(axis) => self.index(*axis, frame, id),
-            Op::Extent(axes) => Value::Float(self.extent(*axes)),
+            Op::Extent(axes) => Value::Float(self.extent(*axes, frame)),
             Op::Part(part, of) => self.part(frame, id, *part, *of),
             Op::Merge(merge, a, b) => self.merge(frame, id, *merge, [*a, *b]),
             Op::Concat(concat, parts) => self.concat(frame, id, *concat, parts),
@@ -146,9 +146,13 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         Value::Integer(index.cast())
     }
 
-    /// How many elements these axes have, rounded once.
-    fn extent(&self, axes: Axes) -> Reg<'k, F32> {
-        let [batches, rows, columns] = self.extents(axes).map(|size| self.k.widen(size));
+    /// How many elements these axes have, rounded once; of rows of segments those of a frame's.
+    fn extent(&self, axes: Axes, frame: &Frame<'k>) -> Reg<'k, F32> {
+        let [batches, mut rows, columns] = self.extents(axes);
+        if self.plan.graph.space().is_segmented() && axes.row.is_some() {
+            [_, rows] = self.rows_of(frame.at.0.number);
+        }
+        let [batches, rows, columns] = [batches, rows, columns].map(|size| self.k.widen(size));
         self.k.convert(Rounding::Nearest, Saturation::None, batches * rows * columns)
     }
 }

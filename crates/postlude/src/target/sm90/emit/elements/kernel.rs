@@ -7,6 +7,7 @@ use crate::graph::{Axes, Columns, NodeId, Op};
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::parameters::Parameters;
 use crate::target::sm90::emit::plan::Plan;
+use crate::target::sm90::emit::segments::Ends;
 use crate::target::sm90::emit::values::Evaluator;
 
 /// What threads know of a launch.
@@ -33,15 +34,35 @@ impl<'a, 'k, C: EpilogueChip> ElementKernel<'a, 'k, C> {
         if columns.divisor == 1 { all } else { all / columns.divisor }
     }
 
-    /// How many batches, rows and columns a value has.
+    /// Where segments of rows end, where rows are cut.
+    fn cut(&self) -> Option<Ends<'k>> {
+        self.parameters.ends.filter(|_| self.plan.graph.space().is_segmented())
+    }
+
+    /// The batch of a row, where it is a segment.
+    pub(super) fn segment_of(&self, axes: Axes, row: Reg<'k, U32>) -> Option<Reg<'k, U32>> {
+        let ends = self.cut().filter(|_| axes.row.is_some())?;
+        Some(ends.of_row(self.k, row, self.parameters.batches))
+    }
+
+    /// The first of a batch's rows, and how many there are.
+    pub(super) fn rows_of(&self, batch: Reg<'k, U32>) -> [Reg<'k, U32>; 2] {
+        let (k, rows) = (self.k, self.parameters.rows);
+        let Some(ends) = self.cut() else { return [k.imm(0), rows] };
+        let [begin, end] = ends.rows(k, batch, rows);
+        [begin, end - begin]
+    }
+
+    /// How many batches, rows and columns a value has: of rows of segments those of all together, of no batch.
     pub(super) fn extents(&self, axes: Axes) -> [Reg<'k, U32>; 3] {
         let one = || self.k.imm(1);
+        let own_batch = axes.batch && !(self.cut().is_some() && axes.row.is_some());
         let rows = axes.row.map(|run| match run {
             1 => self.parameters.rows,
             run => self.parameters.rows / run,
         });
         [
-            if axes.batch { self.parameters.batches } else { one() },
+            if own_batch { self.parameters.batches } else { one() },
             rows.unwrap_or_else(one),
             axes.columns().map_or_else(one, |columns| self.columns(columns)),
         ]

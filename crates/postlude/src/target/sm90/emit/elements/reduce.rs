@@ -31,7 +31,13 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
             Some(Run::Group(length)) => (place * length, k.imm(length)),
         };
         let batch_count = if over.batch { batches } else { k.imm(1) };
-        let (first_row, row_count) = terms_along(over.row, row, rows);
+        let (first_row, row_count) = match over.row {
+            Some(Run::All) if graph.space().is_segmented() => {
+                let [first, count] = self.rows_of(batch.number);
+                (first, count)
+            }
+            run => terms_along(run, row, rows),
+        };
         let (first_column, column_count) = terms_along(over.column, column, columns);
         let count = batch_count * row_count * column_count;
         let evaluator = self.evaluator();
