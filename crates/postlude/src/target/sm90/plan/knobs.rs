@@ -65,6 +65,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
         ("kernel", tile.is_by_elements() == schedule.needs.by_elements),
         ("ctas", (1..=most).contains(&schedule.ctas)),
+        ("grid_limit", schedule.grid_limit != Some(0)),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {
