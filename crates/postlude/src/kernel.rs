@@ -5,6 +5,8 @@ mod call;
 mod chunks;
 mod copies;
 mod gpu;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod launches;
 mod options;
 mod simulated;
 #[cfg(feature = "cuda")]
@@ -36,6 +38,8 @@ use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use call::{Call, Outputs, Prepared};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use launches::KernelLaunch;
 pub use options::{Backend, Hooks, Options};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use workspace::{LaunchStores, Workspace};
