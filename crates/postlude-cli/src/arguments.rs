@@ -90,10 +90,11 @@ pub(crate) struct SourceArguments {
     /// Give a scalar its value
     #[arg(long = "set", value_name = "NAME=VALUE", allow_hyphen_values = true)]
     pub(crate) sets: Vec<Pair<f64>>,
-    /// Draw a random input as uniform, integers, labels, ones, zeros, special or large instead of normal
+    /// Draw an input as normal, uniform, integers, labels, ones, zeros, special, large or ends [default: normal; of i32
+    /// integers, or what an index and ends of segments may be]
     #[arg(long = "fill", value_name = "NAME=KIND")]
     pub(crate) fills: Vec<Pair<Fill>>,
-    /// The dtype of a one-liner's tiles: f32, f16, bf16, f8e4m3, f8e5m2, i8 or u8
+    /// The dtype of a one-liner's tiles: f32, tf32, f16, bf16, f8e4m3, f8e5m2, i8 or u8
     #[arg(long, default_value = "bf16", value_parser = dtype_parser(), hide_possible_values = true)]
     pub(crate) dtype: DType,
 }
@@ -237,6 +238,9 @@ pub(crate) struct ExplainArguments {
     /// What the kernel is scheduled for
     #[arg(long, default_value = "cpu")]
     pub(crate) target: ScheduleTarget,
+    /// Show one launch only of a kernel that takes several, counted from 1 [default: all]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) launch_number: Option<usize>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -252,6 +256,9 @@ pub(crate) struct EmitArguments {
     /// What the code is for
     #[arg(long, default_value = "sm90")]
     pub(crate) target: CodeTarget,
+    /// Which launch of a kernel that takes several, counted from 1 [default: the last]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) launch_number: Option<usize>,
     /// Print what the code takes of an SM instead; needs `ptxas`
     #[arg(long, conflicts_with = "sass")]
     pub(crate) stats: bool,
@@ -556,7 +563,7 @@ impl PairValue for f64 {
 
 /// The dtypes that an operand of `@` may have.
 fn dtype_parser() -> impl TypedValueParser<Value = DType> {
-    let names = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8"];
+    let names = ["f32", "tf32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8"];
     PossibleValuesParser::new(names)
         .map(|name| DType::from_name(&name).expect("compiler bug: a dtype that does not exist"))
 }

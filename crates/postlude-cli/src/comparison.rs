@@ -13,7 +13,7 @@ pub(crate) struct CheckReport {
     pub(crate) ok: bool,
     /// The largest error in units of its bound.
     worst: Option<f64>,
-    /// The largest bound.
+    /// The largest finite bound; nothing where there is none.
     bound: Option<f64>,
     outputs: Vec<OutputCheck>,
 }
@@ -25,6 +25,8 @@ struct OutputCheck {
     ok: bool,
     worst: Option<f64>,
     bound: Option<f64>,
+    /// How many elements have no finite bound.
+    open: usize,
     /// How many elements are not allowed.
     wrong: usize,
     absolute: Option<ErrorReport>,
@@ -58,13 +60,13 @@ impl CheckReport {
         comparisons: &[Comparison],
     ) -> CheckReport {
         let worst = comparisons.iter().map(|comparison| comparison.worst).fold(0.0, f64::max);
-        let bound = comparisons.iter().map(|comparison| comparison.bound).fold(0.0, f64::max);
+        let bound = comparisons.iter().filter_map(largest_bound).reduce(f64::max);
         let outputs = outputs.zip(comparisons);
         let outputs: Vec<OutputCheck> = outputs
             .map(|((output, shape), found)| OutputCheck::of(output, shape, *found))
             .collect();
         let ok = outputs.iter().all(|output| output.ok);
-        CheckReport { ok, worst: finite(worst), bound: finite(bound), outputs }
+        CheckReport { ok, worst: finite(worst), bound, outputs }
     }
 
     /// For a person: the verdict, then a line for every output.
@@ -78,6 +80,12 @@ impl CheckReport {
                     output.name, output.expected_nan
                 ));
             }
+            if output.open > 0 {
+                text.push_str(&format!(
+                    "WARNING: {} of {} elements of `{}` have no finite bound: being within it says little of them\n",
+                    output.open, output.checked, output.name
+                ));
+            }
         }
         text
     }
@@ -88,9 +96,16 @@ impl CheckReport {
             let unchecked = self.outputs.iter().filter(|output| output.checked < output.elements);
             let part = if unchecked.count() > 0 { " of what was checked" } else { "" };
             let worst = number(self.worst.unwrap_or(f64::INFINITY));
-            let bound = number(self.bound.unwrap_or(f64::INFINITY));
+            let bound = match self.bound {
+                Some(bound) => format!("largest bound {}", number(bound)),
+                None => "no bound is finite".to_owned(),
+            };
+            let open = match self.outputs.iter().map(|output| output.open).sum::<usize>() {
+                0 => String::new(),
+                open => format!("; {open} elements without a finite bound"),
+            };
             return format!(
-                "check ok: the worst error{part} is {worst} of its bound (largest bound {bound})\n"
+                "check ok: the worst error{part} is {worst} of its bound ({bound}{open})\n"
             );
         };
         let place = first.place(first.found.at);
@@ -119,7 +134,8 @@ impl OutputCheck {
             name: output.name.to_owned(),
             ok: found.is_right(),
             worst: finite(found.worst),
-            bound: finite(found.bound),
+            bound: largest_bound(&found),
+            open: found.open,
             wrong: found.wrong,
             absolute: found.absolute.map(error),
             relative: found.relative.map(error),
@@ -170,6 +186,11 @@ impl OutputCheck {
         });
         format!("[{}]", named.collect::<Vec<_>>().join(", "))
     }
+}
+
+/// The largest finite bound of an output, if it has one.
+fn largest_bound(found: &Comparison) -> Option<f64> {
+    (found.open == 0 || found.open < found.coverage.checked).then_some(found.bound)
 }
 
 /// What was looked at.

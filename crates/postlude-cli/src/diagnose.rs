@@ -21,7 +21,7 @@ use crate::source::Source;
 
 pub(crate) use bug::{BUG, note_bug, print_bug, remember};
 use excerpt::{Excerpt, visible};
-pub(crate) use warn::{warn, warn_of_file, with_warnings};
+pub(crate) use warn::{warn, warn_without_place, with_warnings};
 
 /// The most characters of all diagnostics together.
 const MOST_CHARACTERS: usize = 3900;

@@ -6,10 +6,10 @@ use postlude::target::{ENTRY, Schedule};
 use crate::arguments::{CodeTarget, EmitArguments};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Outcome};
-use crate::gpu_schedule::GpuProblem;
-use crate::launch;
+use crate::launches::Launches;
 use crate::print;
 use crate::tools::{Assembled, Tool};
+use crate::{diagnose, launch};
 
 /// Runs the command.
 pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
@@ -17,11 +17,17 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
     let loaded = Loaded::read(&arguments.source)?;
     let options = loaded.options(&arguments.compile)?;
     let compiled = loaded.kernel.compile(&options);
-    let problem = GpuProblem::new(&loaded, &compiled, &options, &arguments.compile)?;
-    // The last launch, as `run` would have it.
-    let copied = problem.copied();
-    let compiled = copied.as_ref().unwrap_or(&compiled);
-    let problem = GpuProblem::new(&loaded, compiled, &options, &arguments.compile)?;
+    let launches = Launches::of(&loaded, &compiled, &options, &arguments.compile)?;
+    let chosen = launches.chosen(arguments.launch_number)?;
+    let last = *chosen.last().expect("compiler bug: a kernel without a launch");
+    if let (Some(title), None) = (last.title(), arguments.launch_number) {
+        let fix = "`--launch-number 1` emits the first one";
+        diagnose::warn_without_place(
+            &format!("the kernel takes several launches; this is {title}"),
+            fix,
+        );
+    }
+    let problem = last.problem(&loaded, &options, true);
     let planned = problem.planned()?.limited(arguments.grid_limit);
     let entry = planned.emit(options.math);
     let text = entry.to_string();

@@ -1,14 +1,12 @@
 //! `postlude explain`: what becomes of a kernel, stage by stage, as text that parses back.
 
-use postlude::target::Chip;
-use postlude::{Compiled, LaunchStores, MathMode, Options, Problem, Workspace, optimise};
+use postlude::{Compiled, MathMode, Options, Problem, optimise};
 use serde::Serialize;
 
 use crate::arguments::{ExplainArguments, ScheduleTarget, StageChoice};
 use crate::bindings::Loaded;
 use crate::failure::{Failure, Mistake, Outcome};
-use crate::gpu_schedule::GpuProblem;
-use crate::memory::amount;
+use crate::launches::Launches;
 use crate::print;
 use crate::tune::warn_of_damage;
 use crate::tuned::tuned;
@@ -62,42 +60,28 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         stages.passes = Some(passes(&compiled, options.math));
     }
     // Without sizes everything but the schedule is shown.
-    let sized = arguments.stage.is_none() && is_sized(&loaded, arguments);
-    let shown = |stage| arguments.stage == Some(stage) || sized;
-    let on_gpu = arguments.target == ScheduleTarget::Sm90;
-    let (compiled, launches) = if on_gpu && is_sized(&loaded, arguments) {
-        launches(&loaded, &compiled, &options, arguments)?
-    } else {
-        (compiled, None)
-    };
-    let compiled = &compiled;
-    stages.launches = launches.filter(|_| sized);
-    if arguments.stage == Some(StageChoice::Tile) || sized && on_gpu {
-        let program = compiled.program().map_err(|error| loaded.failure(error))?;
-        stages.tile = Some(program.to_string());
-    }
+    let sized = is_sized(&loaded, arguments);
+    let shown = |stage| arguments.stage == Some(stage) || arguments.stage.is_none() && sized;
     match arguments.target {
         ScheduleTarget::Cpu => {
             refuse_gpu_flags(arguments)?;
-            if shown(StageChoice::Schedule) {
-                stages.schedule = Some(schedule(&loaded, compiled, arguments)?);
-            }
-        }
-        ScheduleTarget::Sm90 if shown(StageChoice::Candidates) || shown(StageChoice::Schedule) => {
-            let problem = GpuProblem::new(&loaded, compiled, &options, &arguments.compile)?;
-            warn_of_damage(&options.records);
-            let (planned, remarks) = match tuned(&problem) {
-                Some((planned, remarks)) => (planned, remarks),
-                None => (problem.planned()?, String::new()),
-            };
-            if shown(StageChoice::Candidates) {
-                stages.candidates = Some(problem.candidates(&planned.schedule())?);
+            if arguments.stage == Some(StageChoice::Tile) {
+                stages.tile = Some(last_tile(&loaded, &compiled)?);
             }
             if shown(StageChoice::Schedule) {
-                stages.schedule = Some(format!("{remarks}{}", planned.schedule()));
+                stages.schedule = Some(schedule(&loaded, &compiled, arguments)?);
             }
         }
-        ScheduleTarget::Sm90 => {}
+        ScheduleTarget::Sm90 if arguments.stage == Some(StageChoice::Tile) && !sized => {
+            stages.tile = Some(last_tile(&loaded, &compiled)?);
+        }
+        ScheduleTarget::Sm90 => {
+            let of_launches = [StageChoice::Tile, StageChoice::Candidates, StageChoice::Schedule];
+            if of_launches.into_iter().any(shown) {
+                let launches = Launches::of(&loaded, &compiled, &options, &arguments.compile)?;
+                stages.explain_launches(&loaded, &options, &launches, arguments)?;
+            }
+        }
     }
     if arguments.json {
         let kernel = loaded.kernel.name().to_owned();
@@ -108,85 +92,17 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
     Ok(Outcome::Fine)
 }
 
-/// The kernel whose last launch is shown, with copies of its operands where those pay and cut where one launch is refused,
-/// and all of its launches where there are several.
-fn launches(
-    loaded: &Loaded,
-    compiled: &Compiled,
-    options: &Options,
-    arguments: &ExplainArguments,
-) -> Result<(Compiled, Option<String>), Failure> {
-    let problem = GpuProblem::new(loaded, compiled, options, &arguments.compile)?;
-    if let Some(chunked) = problem.chunked()? {
-        let why = "# several launches, some of them repeated for parts of a dim";
-        return in_chunks(&problem, why, chunked);
-    }
-    let (compiled, why) = if problem.compiled.computes_operand() {
-        let why = "# load warps compute an operand as they load it".to_owned();
-        (problem.compiled.clone(), Some(why))
-    } else if let Some(copied) = problem.copied() {
-        let why =
-            "# several launches: the first ones store operands as the product reads them fastest";
-        (copied, Some(why.to_owned()))
-    } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
-        let why = format!("# several launches, for one is refused: {refusal}");
-        if let Some(chunked) =
-            GpuProblem::new(loaded, cut, options, &arguments.compile)?.chunked()?
-        {
-            return in_chunks(&problem, &why, chunked);
-        }
-        (cut.clone(), Some(why))
-    } else {
-        let graph = compiled.optimised();
-        let several = graph.declared_inputs().len() < graph.inputs().len();
-        let products = graph.products().len();
-        let why = match (several, products > 1) {
-            (false, false) => None,
-            (false, true) => Some(format!("# one launch of {products} products that share A")),
-            (true, _) => {
-                Some("# several launches; the last one reads what the others compute".to_owned())
-            }
-        };
-        (compiled.clone(), why)
-    };
-    let Some(why) = why else { return Ok((compiled, None)) };
-    let workspace = compiled.workspace(&problem.problem, Chip::STANDARD);
-    let workspace = workspace.map_err(|error| loaded.failure(error))?;
-    let text = format!("{why}\n{}{}", stores(&workspace), compiled.optimised());
-    Ok((compiled, Some(text)))
+/// The tile program of the kernel's last launch, as far as it is known without sizes.
+fn last_tile(loaded: &Loaded, compiled: &Compiled) -> Result<String, Failure> {
+    let program = compiled.program().map_err(|error| loaded.failure(error))?;
+    let note = "# the last of several launches; `--target sm90` shows all of them at given sizes\n";
+    Ok(format!("{}{program}", if has_earlier(compiled) { note } else { "" }))
 }
 
-/// A kernel whose launches are repeated for chunks of a dim.
-fn in_chunks(
-    problem: &GpuProblem<'_>,
-    why: &str,
-    chunked: Compiled,
-) -> Result<(Compiled, Option<String>), Failure> {
-    let text = format!("{why}\n{}{}", problem.between(&chunked)?, chunked.optimised());
-    Ok((chunked, Some(text)))
-}
-
-/// What launches store for later ones, a line each, and the memory of a call.
-fn stores(workspace: &Workspace) -> String {
-    let Workspace { launches, bytes: all, bytes_without_reuse: apart } = workspace;
-    if launches.is_empty() {
-        return String::new();
-    }
-    let mut text = String::new();
-    for (number, LaunchStores { name, products, values }) in launches.iter().enumerate() {
-        let values =
-            values.iter().map(|(name, bytes)| format!("{name}, {}", amount(u128::from(*bytes))));
-        let values = values.collect::<Vec<_>>().join("; ");
-        let values = if values.is_empty() { "outputs alone".to_owned() } else { values };
-        let shared = if *products > 1 {
-            format!(" of {products} products that share A")
-        } else {
-            String::new()
-        };
-        text.push_str(&format!("# launch {}, {name}{shared}, stores {values}\n", number + 1));
-    }
-    let (all, apart) = (amount(u128::from(*all)), amount(u128::from(*apart)));
-    text + &format!("# workspace {all}, {apart} without reuse\n")
+/// Whether other graphs are computed before the kernel's own.
+fn has_earlier(compiled: &Compiled) -> bool {
+    let graph = compiled.optimised();
+    graph.declared_inputs().len() < graph.inputs().len()
 }
 
 /// What only a GPU has.
@@ -195,6 +111,8 @@ fn refuse_gpu_flags(arguments: &ExplainArguments) -> Result<(), Mistake> {
         "--stage candidates"
     } else if arguments.compile.schedule.is_some() {
         "--schedule"
+    } else if arguments.launch_number.is_some() {
+        "--launch-number"
     } else {
         return Ok(());
     };
@@ -213,8 +131,9 @@ fn schedule(
     let sizes = loaded.sizes(&arguments.compile.sizes)?;
     let problem =
         Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
-    let schedule = compiled.schedule(&problem);
-    schedule.map(|schedule| schedule.to_string()).map_err(|error| loaded.failure(error))
+    let schedule = compiled.schedule(&problem).map_err(|error| loaded.failure(error))?;
+    let note = "# of the last graph; those before it have schedules of their own\n";
+    Ok(format!("{}{schedule}", if has_earlier(compiled) { note } else { "" }))
 }
 
 /// The kernel's meaning, then the graph after every pass that changed it.
@@ -226,6 +145,48 @@ fn passes(compiled: &Compiled, math: MathMode) -> Vec<Pass> {
 }
 
 impl Stages {
+    /// The stages that every launch for a GPU has.
+    fn explain_launches(
+        &mut self,
+        loaded: &Loaded,
+        options: &Options,
+        launches: &Launches,
+        arguments: &ExplainArguments,
+    ) -> Result<(), Failure> {
+        let shown = |stage| arguments.stage.is_none_or(|wanted| wanted == stage);
+        self.launches = launches.text.clone().filter(|_| arguments.stage.is_none());
+        let wants_schedules = shown(StageChoice::Candidates) || shown(StageChoice::Schedule);
+        if wants_schedules {
+            warn_of_damage(&options.records);
+        }
+        for launch in launches.chosen(arguments.launch_number)? {
+            let heading = launch.heading();
+            let add = |stage: &mut Option<String>, text: String| {
+                let text = format!("{heading}{}\n", text.trim_end());
+                stage.get_or_insert_default().push_str(&text);
+            };
+            if shown(StageChoice::Tile) {
+                let program = launch.compiled().program().map_err(|error| loaded.failure(error))?;
+                add(&mut self.tile, program.to_string());
+            }
+            if !wants_schedules {
+                continue;
+            }
+            let problem = launch.problem(loaded, options, arguments.launch_number.is_some());
+            let (planned, remarks) = match tuned(&problem) {
+                Some((planned, remarks)) => (planned, remarks),
+                None => (problem.planned()?, String::new()),
+            };
+            if shown(StageChoice::Candidates) {
+                add(&mut self.candidates, problem.candidates(&planned.schedule())?);
+            }
+            if shown(StageChoice::Schedule) {
+                add(&mut self.schedule, format!("{remarks}{}", planned.schedule()));
+            }
+        }
+        Ok(())
+    }
+
     fn text(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.ast.clone());

@@ -28,7 +28,7 @@ struct Report {
     failed: usize,
     /// Failures by their sort, and how many of each.
     failed_by: BTreeMap<&'static str, usize>,
-    /// The number of the first kernel that was not begun, for `--first`.
+    /// The number of the first kernel without a verdict, for `--first`.
     next: u32,
     /// `complete`, `interrupted` or `broken`.
     end: &'static str,
@@ -169,6 +169,29 @@ fn run(arguments: &FuzzArguments, backend: Backend, graphs: u32, stop: &AtomicBo
     Report { backend: name, ..Report::of(&summary, backend, arguments.seed, &again) }
 }
 
+impl Elements {
+    /// How sharply elements were compared; nothing where none were.
+    fn text(&self) -> String {
+        let Elements { exact, sharp, loose, open, nan, apart, alike } = *self;
+        let all = exact + sharp + loose + open;
+        if all == 0 {
+            return String::new();
+        }
+        let share = |part: u64| part as f64 * 100.0 / all as f64;
+        format!(
+            "{all} elements: {:.2} % exact, {:.2} % sharp, {:.2} % loose, {:.2} % open, {:.2} % nan; \
+             {:.2} % equal one elsewhere, {:.2} % of the others would not pass for it\n",
+            share(exact),
+            share(sharp),
+            share(loose),
+            share(open),
+            share(nan),
+            share(alike),
+            apart as f64 * 100.0 / (all - alike).max(1) as f64
+        )
+    }
+}
+
 impl Report {
     fn of(summary: &Summary, backend: Backend, seed: u32, again: &str) -> Report {
         let line = |found: &Found| Line {
@@ -229,20 +252,7 @@ impl Report {
         for (reason, count) in refused {
             text.push_str(&format!("{count:>5} refused: {reason}\n"));
         }
-        let Elements { exact, sharp, loose, open, nan, apart, alike } = self.elements;
-        let all = (exact + sharp + loose + open).max(1) as f64;
-        let share = |part: u64| part as f64 * 100.0 / all;
-        text.push_str(&format!(
-            "{all} elements: {:.2} % exact, {:.2} % sharp, {:.2} % loose, {:.2} % open, {:.2} % nan; \
-             {:.2} % equal one elsewhere, {:.2} % of the others would not pass for it\n",
-            share(exact),
-            share(sharp),
-            share(loose),
-            share(open),
-            share(nan),
-            share(alike),
-            apart as f64 * 100.0 / (all - alike as f64).max(1.0)
-        ));
+        text.push_str(&self.elements.text());
         if !self.timings.is_empty() {
             let timings = self.timings.iter().map(|(timing, count)| format!("{count} {timing}"));
             text.push_str(&format!("timings: {}\n", timings.collect::<Vec<_>>().join(", ")));

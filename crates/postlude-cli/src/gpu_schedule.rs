@@ -8,17 +8,18 @@ use std::path::Path;
 use postlude::placement::Placements;
 use postlude::plan::ScheduleTextError;
 use postlude::target::{Chip, Planned, Planning, Schedule, renamed_words};
-use postlude::{Compiled, Error, Options, Problem};
+use postlude::{Compiled, Error, KernelLaunch, Options, Problem};
 
 use crate::arguments::{CompileArguments, Pair};
 use crate::bindings::Loaded;
 use crate::bytes::Bytes;
 use crate::diagnose;
 use crate::failure::{Failure, Mistake};
+use crate::source::read_text;
 
 /// Reads a printed schedule; a bad line is named with its number. Words of the last release are read with a warning.
 pub(crate) fn read_schedule(path: &Path) -> Result<Schedule, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
+    let text = read_text(path)?;
     let schedule = text.parse::<Schedule>().map_err(|error: ScheduleTextError| {
         let line = error.line().map_or(String::new(), |line| format!(":{line}"));
         let mistake = Mistake::new(format!("{}{line}: {error}", path.display()));
@@ -33,7 +34,7 @@ pub(crate) fn read_schedule(path: &Path) -> Result<Schedule, Failure> {
         let fix = format!(
             "write `{new}` for `{old}`, or print it: `postlude explain SRC ... --target sm90 --stage schedule --schedule FILE`"
         );
-        diagnose::warn_of_file(&message, &fix);
+        diagnose::warn_without_place(&message, &fix);
     }
     Ok(schedule)
 }
@@ -45,9 +46,23 @@ pub(crate) struct GpuProblem<'a> {
     options: &'a Options,
     pub(crate) problem: Problem,
     pub(crate) placements: Placements,
+    /// Whether a schedule of the caller's is for it.
+    takes_schedule: bool,
 }
 
 impl<'a> GpuProblem<'a> {
+    /// One launch of a kernel.
+    pub(crate) fn of_launch(
+        loaded: &'a Loaded,
+        options: &'a Options,
+        launch: &'a KernelLaunch,
+        takes_schedule: bool,
+    ) -> GpuProblem<'a> {
+        let KernelLaunch { compiled, problem, placements } = launch;
+        let (problem, placements) = (problem.clone(), placements.clone());
+        GpuProblem { loaded, compiled, options, problem, placements, takes_schedule }
+    }
+
     /// The problem that the command line describes.
     pub(crate) fn new(
         loaded: &'a Loaded,
@@ -62,7 +77,8 @@ impl<'a> GpuProblem<'a> {
         let problem = compiled.own_sizes(&problem).map_err(|error| loaded.failure(error))?;
         let of = |compiled: &'a Compiled| {
             let placements = Placements::packed(compiled.optimised(), &problem);
-            GpuProblem { loaded, compiled, options, problem: problem.clone(), placements }
+            let (problem, takes_schedule) = (problem.clone(), true);
+            GpuProblem { loaded, compiled, options, problem, placements, takes_schedule }
         };
         let in_mainloop = compiled.in_mainloop(&problem).map(of);
         Ok(in_mainloop.filter(|it| it.refusal().is_none()).unwrap_or_else(|| of(compiled)))
@@ -71,7 +87,7 @@ impl<'a> GpuProblem<'a> {
     /// The problem with the given schedule if it fits, or with the planner's.
     pub(crate) fn planned(&self) -> Result<Planned, Failure> {
         let planning = self.planning()?;
-        let planned = match &self.options.hooks.schedule {
+        let planned = match self.given_schedule() {
             Some(schedule) => planning.accept(schedule),
             None => planning.best(),
         };
@@ -115,6 +131,11 @@ impl<'a> GpuProblem<'a> {
             Ok(planning) => planning.best().err().map(|refusal| refusal.to_string()),
             Err(error) => Some(error.summary()),
         }
+    }
+
+    /// The caller's schedule, if it is for this launch.
+    pub(crate) fn given_schedule(&self) -> Option<&Schedule> {
+        self.options.hooks.schedule.as_ref().filter(|_| self.takes_schedule)
     }
 
     /// How the kernel is compiled.

@@ -1,12 +1,9 @@
 //! Makes the arguments of a call.
 //!
 //! In: a problem and what is bound. Out: an argument for every input; what nobody bound is drawn at random.
-//! Invariant: the index of a `pick` is drawn in range.
+//! Invariant: indices of picks and tables are drawn in range.
 
-use std::collections::BTreeMap;
-
-use postlude::dtype::Elem;
-use postlude::graph::{Graph, Input, NodeId, Op};
+use postlude::graph::Input;
 use postlude::{Argument, Arguments, DType, Problem, Tensor, TensorError};
 use postlude_corpus::{Fill, fill, seed_for};
 
@@ -20,10 +17,8 @@ pub(crate) fn make(
     seed: u64,
 ) -> Result<Arguments<'static>, Failure> {
     let graph = loaded.kernel.defined();
-    let labels = label_counts(graph, problem);
     let mut arguments = Arguments::new();
-    let inputs = graph.inputs().iter().enumerate();
-    for (place, input) in inputs.filter(|(_, input)| input.is_passed()) {
+    for input in graph.inputs().iter().filter(|input| input.is_passed()) {
         let argument = match (loaded.given.get(&input.name), &input.dims) {
             (Some(Given::File(stored)), Some(dims)) => {
                 Argument::Tensor(stored.load_as(&problem.shape(dims))?)
@@ -38,16 +33,14 @@ pub(crate) fn make(
             (Some(Given::Fill(_)) | None, None) => return Err(unset(&input.name).into()),
             (given @ (Some(Given::Fill(_)) | None), Some(dims)) => {
                 let rows = graph.segment_rows(&input.name).map(|rows| problem.shape(&[rows])[0]);
-                let gathered = graph.index_rows(&input.name).map(|dim| problem.shape(&[dim])[0]);
+                let indexed = problem.shape(&graph.index_dims(&input.name)).into_iter().min();
                 let kind = match given {
                     Some(Given::Fill(kind)) => *kind,
                     _ if rows.is_some() => Fill::Ends,
-                    _ if gathered.is_some() => Fill::Labels,
-                    _ => default_fill(input, labels.contains_key(&place)),
+                    _ => default_fill(input, indexed.is_some()),
                 };
-                // Labels that no `pick` reads are compared with columns.
-                let known = rows.or(gathered).or(labels.get(&place).copied());
-                let count = known.unwrap_or(problem.columns());
+                // Labels that number nothing are compared with columns.
+                let count = rows.or(indexed).unwrap_or(problem.columns());
                 let tensor = draw(kind, input, &problem.shape(dims), count, seed);
                 Argument::Tensor(tensor.map_err(|error| loaded.failure(error))?)
             }
@@ -83,45 +76,12 @@ fn draw(
 }
 
 /// How an input is drawn that nobody bound.
-pub(crate) fn default_fill(input: &Input, is_label: bool) -> Fill {
-    if is_label {
+pub(crate) fn default_fill(input: &Input, is_index: bool) -> Fill {
+    if is_index {
         Fill::Labels
     } else if input.dtype == DType::I32 {
         Fill::Integers
     } else {
         Fill::Normal
     }
-}
-
-/// How many columns the `pick` has that reads an integer input, by the input's place.
-pub(crate) fn label_counts(graph: &Graph, problem: &Problem) -> BTreeMap<usize, usize> {
-    let mut counts = BTreeMap::new();
-    for (_, node) in graph.nodes() {
-        let Op::Pick(of, index) = node.op else { continue };
-        let [.., columns] = problem.extents(graph.ty(of).axes);
-        for place in integer_inputs(graph, index) {
-            let count = counts.entry(place).or_insert(columns);
-            *count = columns.min(*count);
-        }
-    }
-    counts
-}
-
-/// The integer inputs that a value is made of.
-fn integer_inputs(graph: &Graph, value: NodeId) -> Vec<usize> {
-    let mut needed = vec![false; graph.len()];
-    needed[value.index()] = true;
-    let mut inputs = Vec::new();
-    for (id, node) in graph.nodes().rev() {
-        if !needed[id.index()] {
-            continue;
-        }
-        node.op.operands().for_each(|operand| needed[operand.index()] = true);
-        if let Op::Input(input) = node.op
-            && graph.inputs()[input.0 as usize].dtype.elem() == Elem::I32
-        {
-            inputs.push(input.0 as usize);
-        }
-    }
-    inputs
 }

@@ -8,7 +8,6 @@ mod buffer;
 mod emitted;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
@@ -19,6 +18,7 @@ use toml::Spanned;
 
 use crate::failure::Mistake;
 use crate::memory;
+use crate::source::read_text;
 
 use buffer::BufferFile;
 pub(crate) use buffer::Held;
@@ -178,7 +178,7 @@ fn check_sizes(file: &LaunchFile) -> Result<(), (Option<Range<usize>>, String)> 
 
 /// Reads a file and everything that it names.
 pub(crate) fn read(path: &Path) -> Result<Bound, Mistake> {
-    let text = fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
+    let text = read_text(path)?;
     let place = Text { path, text: &text };
     let file: LaunchFile = toml::from_str(&text).map_err(|error| {
         let message = error.message().trim().replace('\n', ": ");

@@ -29,6 +29,7 @@ mod grad;
 mod inputs;
 mod interruption;
 mod launch;
+mod launches;
 mod list;
 mod machine;
 mod measure;

@@ -4,20 +4,21 @@ use std::io::Write;
 
 use postlude::graph::ResultOf;
 use postlude::reference::{Extent, Tell};
-use postlude::sim::{self, SimOptions};
+use postlude::sim::{self, SimCall, SimOptions};
 use postlude::syntax::Place;
 use postlude::target::Overlap;
-use postlude::{Arguments, Backend, Compiled, Diagnostic, Error, Problem, Tensor};
+use postlude::{Arguments, Backend, Compiled, Diagnostic, Error, Problem, Tensor, TensorViewMut};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
 use crate::bindings::{Loaded, require_output};
 use crate::comparison::CheckReport;
 use crate::failure::{Failure, Mistake, Outcome};
 use crate::files::{Targets, require_writable};
+use crate::launches::Launches;
 use crate::memory::Need;
 use crate::progress::{Progress, Reader, Simulating, Work};
 use crate::report::{OutputReport, Report};
-use crate::watch::{Simulated, Watching};
+use crate::watch::{Simulated, Watched, Watching};
 use crate::{diagnose, inputs, measure, notes, print};
 
 /// Runs the command.
@@ -45,6 +46,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let extent = arguments.check.map(CheckChoice::extent);
     Need::of(compiled.defined(), &problem, likely, None).require()?;
     Need::of(compiled.defined(), &problem, likely, extent).require()?;
+
+    if fixed == Some(Backend::Sim) {
+        // Before inputs are drawn, which may take long at sizes that no launch takes.
+        let launches = Launches::of(&loaded, &compiled, &options, &arguments.compile)?;
+        for launch in launches.chosen(None)? {
+            launch.problem(&loaded, &options, false).planned()?;
+        }
+    }
 
     let progress = Progress::start(Reader::of(arguments.json));
     progress.say("making inputs");
@@ -231,25 +240,31 @@ impl<'a> Call<'a> {
         let problem = self.compiled.bind(&self.arguments, self.problem.sizes());
         let problem = problem.map_err(|error| self.fail(error))?;
         let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
-        let call = self.compiled.simulated(&problem, &self.arguments, &outputs);
-        let call = call.map_err(|error| self.fail(error))?;
-        let mut watching = Watching::new(watch, call.buffers(), call.regions());
         let timing = watch.timing.unwrap_or_default();
-        let budget = watch.budget.unwrap_or(SimOptions::default().budget);
-        let options = SimOptions { timing, budget };
-        let work = Work::MultiplyAdds(call.schedule().multiply_adds(&problem));
-        let mut simulating = Simulating::new(progress, work);
-        let mut observer = watching.observer();
-        if progress.is_shown() {
-            observer.0.push(&mut simulating);
-        }
-        let report = call.run(&options, &mut observer, &mut outputs);
-        drop(observer);
-        let report = report.map_err(|error| self.fail(error))?;
-        if !watch.findings {
-            sim::accept(&report).map_err(|error| self.fail(error))?;
-        }
-        let simulated = watching.finish(watch, &report, call.names(), call.text())?;
+        let mut budget = watch.budget.unwrap_or(SimOptions::default().budget);
+        let mut watched = Watched::new(watch);
+        let mut each = |call: &SimCall, outputs: &mut [TensorViewMut<'_>]| {
+            let mut watching = Watching::new(watch, call.buffers(), call.regions());
+            let options = SimOptions { timing, budget };
+            let work = Work::MultiplyAdds(call.multiply_adds());
+            let mut simulating = Simulating::new(progress, work);
+            let mut observer = watching.observer();
+            if progress.is_shown() {
+                observer.0.push(&mut simulating);
+            }
+            let report = call.run_views(&options, &mut observer, outputs)?;
+            drop(observer);
+            budget -= report.instructions.min(budget);
+            if !watch.findings {
+                sim::accept(&report)?;
+            }
+            watched.add(watching, (call.name(), call.text()), call.names(), &report);
+            Ok(())
+        };
+        let ran =
+            self.compiled.simulate_launches(&problem, &self.arguments, &mut outputs, &mut each);
+        ran.map_err(|error| self.fail(error))?;
+        let simulated = watched.finish()?;
         Ok((self.name(outputs), simulated))
     }
 

@@ -1,7 +1,5 @@
 //! `postlude sim`: PTX on the processor, emitted or written by hand.
 
-use std::fs;
-
 use postlude::sim;
 use postlude_sim::{Options, SimError, run_observed};
 use serde::Serialize;
@@ -13,7 +11,8 @@ use crate::launch;
 use crate::print;
 use crate::progress::{Progress, Reader, Simulating, Work};
 use crate::report::OutputReport;
-use crate::watch::{Simulated, Watching};
+use crate::source::read_text;
+use crate::watch::{Simulated, Watched, Watching};
 
 /// A finished run.
 #[derive(Serialize)]
@@ -28,7 +27,7 @@ struct Ran {
 /// Runs the command.
 pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
     let path = &arguments.program;
-    let text = fs::read_to_string(path).map_err(|error| Mistake::io(path, &error))?;
+    let text = read_text(path)?;
     let bound = launch::read(&arguments.launch)?;
     let mut targets = Targets::default();
     for held in &bound.buffers {
@@ -84,7 +83,9 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
     }
     targets.write(&written)?;
     let names: Vec<String> = bound.buffers.iter().map(|held| held.name.clone()).collect();
-    let simulation = watching.finish(watch, &report, &names, &text)?;
+    let mut watched = Watched::new(watch);
+    watched.add(watching, (&path.display().to_string(), &text), &names, &report);
+    let simulation = watched.finish()?;
     let ran = Ran { schema: 1, program: path.display().to_string(), changed, simulation };
     print::either(arguments.json, &ran, || ran.text())?;
     Ok(if ran.simulation.is_wrong() { Outcome::CheckFailed } else { Outcome::Fine })

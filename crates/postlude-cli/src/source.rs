@@ -62,6 +62,20 @@ impl Source {
     }
 }
 
+/// A text file that is no kernel: a schedule, PTX, a launch. It may be as long as a kernel.
+pub(crate) fn read_text(path: &Path) -> Result<String, Mistake> {
+    let io = |error: io::Error| Mistake::io(path, &error);
+    let file = std::fs::File::open(path).map_err(io)?;
+    let mut text = String::new();
+    file.take(syntax::MAX_SOURCE as u64 + 1).read_to_string(&mut text).map_err(io)?;
+    if text.len() > syntax::MAX_SOURCE {
+        let most = syntax::MAX_SOURCE >> 20;
+        return Err(Mistake::file(path, format!("it is longer than {most} MiB"))
+            .fix("name a file that Postlude printed"));
+    }
+    Ok(text)
+}
+
 fn unknown_kernel(name: &str) -> Mistake {
     let names = kernels().iter().map(|kernel| kernel.name);
     let near = syntax::nearest(name, names).map(|near| format!("did you mean `{near}`? "));

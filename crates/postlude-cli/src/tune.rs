@@ -80,7 +80,9 @@ pub(crate) fn tune(arguments: &TuneArguments) -> Result<Outcome, Failure> {
     for sizes in arguments.problems() {
         problems.push(problem(&loaded, &compiled, &sizes)?);
     }
-    require_gpu()?;
+    // No other backend has schedules to time.
+    let fix = "tune on a machine with a Hopper GPU and its driver (in a container: run it with `--gpus all`)";
+    require_gpu().map_err(|mistake| mistake.fix(fix))?;
     let device = Device::open(0).map_err(|error| loaded.failure(error))?;
     warn_of_damage(&options.records);
     let stop = interruption();
@@ -97,7 +99,10 @@ pub(crate) fn tune(arguments: &TuneArguments) -> Result<Outcome, Failure> {
         let tuned = tune_one(&loaded, &compiled, problem, arguments, &stop)?;
         if let Some(reason) = &tuned.not_kept {
             let message = format!("what was measured is not kept: {reason}");
-            diagnose::warn_of_file(&message, "give a file with `--out FILE` or POSTLUDE_TUNE");
+            diagnose::warn_without_place(
+                &message,
+                "give a file with `--out FILE` or POSTLUDE_TUNE",
+            );
         }
         report.problems.push(ProblemReport::of(problem, &tuned));
     }
@@ -165,7 +170,7 @@ pub(crate) fn warn_of_damage(records: &Records) {
         let is = if rest.is_empty() { " is" } else { "" };
         let message =
             format!("{}: line {first}{is}{others} damaged and passed over", path.display());
-        diagnose::warn_of_file(&message, "remove what is damaged; the other lines are used");
+        diagnose::warn_without_place(&message, "remove what is damaged; the other lines are used");
     }
 }
 

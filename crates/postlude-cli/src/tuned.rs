@@ -10,7 +10,7 @@ use crate::measure;
 /// The schedule that runs on the standard chip take, where one was measured for it, and the lines that say so.
 pub(crate) fn tuned(problem: &GpuProblem<'_>) -> Option<(Planned, String)> {
     let (planning, options) = (problem.planning().ok()?, problem.options());
-    if options.hooks.schedule.is_some() {
+    if problem.given_schedule().is_some() {
         return None;
     }
     let graph = problem.compiled.optimised();

@@ -5,7 +5,7 @@
 use postlude::sim::{Finding, Report};
 use postlude_ptx::shared::Region;
 use postlude_sim::meters::{Counts, Meter, Reading};
-use postlude_sim::trace::{Timeline, chrome, draw};
+use postlude_sim::trace::{Event, Timeline, chrome, draw};
 use postlude_sim::{Several, Unwritten, observe::Observer};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -26,16 +26,43 @@ pub(crate) struct Watching {
     timeline: Option<Timeline>,
 }
 
-/// What they saw.
+/// What they saw of a run, launch by launch.
+pub(crate) struct Watched<'a> {
+    arguments: &'a WatchArguments,
+    launches: Vec<Launched>,
+    findings: Vec<Finding>,
+    unwritten: Vec<Value>,
+    /// Events of all launches, one launch after the other.
+    events: Vec<Event>,
+    lost: u64,
+}
+
+/// What they saw of one launch.
+#[derive(Debug, Serialize)]
+struct Launched {
+    name: String,
+    instructions: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    meters: Option<Value>,
+    #[serde(skip)]
+    shown: String,
+}
+
+/// A run, for people and as JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct Simulated {
     timing: String,
+    /// Those of all launches.
     instructions: u64,
     findings: Vec<Value>,
     /// Buffers that were not written whole.
     unwritten: Vec<Value>,
+    /// Those of the only launch.
     #[serde(skip_serializing_if = "Option::is_none")]
     meters: Option<Value>,
+    /// Where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    launches: Vec<Launched>,
     #[serde(skip)]
     shown: String,
 }
@@ -60,44 +87,84 @@ impl Watching {
         let timeline = self.timeline.iter_mut().map(|timeline| timeline as &mut dyn Observer);
         Several(meter.chain(timeline).collect())
     }
+}
 
-    /// What they saw of a program with these buffers; a timeline is written to its file.
-    pub(crate) fn finish(
-        self,
-        arguments: &WatchArguments,
-        report: &Report,
+impl<'a> Watched<'a> {
+    /// Nothing yet.
+    pub(crate) fn new(arguments: &'a WatchArguments) -> Watched<'a> {
+        let (launches, findings, unwritten) = (Vec::new(), Vec::new(), Vec::new());
+        Watched { arguments, launches, findings, unwritten, events: Vec::new(), lost: 0 }
+    }
+
+    /// Adds what was seen of a launch of a program with these buffers.
+    pub(crate) fn add(
+        &mut self,
+        watching: Watching,
+        (name, program): (&str, &str),
         names: &[String],
-        program: &str,
-    ) -> Result<Simulated, Failure> {
-        let timing = arguments.timing.unwrap_or_default().to_string();
-        let mut shown = format!("simulated {} warp instructions, {timing}\n", report.instructions);
-        if arguments.findings {
-            shown.push_str(&findings_text(&report.findings));
-        }
+        report: &Report,
+    ) {
+        let mut shown = String::new();
         for unwritten in &report.unwritten {
             let name = names.get(unwritten.buffer).map_or("", String::as_str);
             shown.push_str(&format!("{name}: {unwritten}\n"));
+            self.unwritten.push(unwritten_object(unwritten, names));
         }
-        let reading = self.meter.map(|meter| meter.read());
+        let reading = watching.meter.map(|meter| meter.read());
         if let Some(reading) = &reading {
             shown.push_str(&meters_text(reading, names, program));
         }
-        if let (Some(timeline), Some(path)) = (self.timeline, &arguments.trace) {
-            let events = timeline.events();
-            write_whole(path, chrome(&events).as_bytes())?;
-            shown.push_str(&draw(&events, 0));
-            if timeline.lost() > 0 {
-                shown.push_str(&format!("{} more events are left out\n", timeline.lost()));
-            }
+        if let Some(timeline) = watching.timeline {
+            let before: u64 = self.launches.iter().map(|launch| launch.instructions).sum();
+            let later =
+                |event: Event| Event { from: event.from + before, to: event.to + before, ..event };
+            self.events.extend(timeline.events().into_iter().map(later));
+            self.lost += timeline.lost();
         }
-        Ok(Simulated {
-            timing,
+        self.findings.extend(report.findings.iter().cloned());
+        self.launches.push(Launched {
+            name: name.to_owned(),
             instructions: report.instructions,
-            findings: report.findings.iter().map(finding_object).collect(),
-            unwritten: report.unwritten.iter().map(|each| unwritten_object(each, names)).collect(),
             meters: reading.map(|reading| meters_object(&reading, names)),
             shown,
-        })
+        });
+    }
+
+    /// All of it; a timeline is written to its file.
+    pub(crate) fn finish(mut self) -> Result<Simulated, Failure> {
+        let timing = self.arguments.timing.unwrap_or_default().to_string();
+        let (launches, of) = (&self.launches, self.launches.len());
+        let instructions = launches.iter().map(|launch| launch.instructions).sum();
+        let several = if of > 1 { format!(" in {of} launches") } else { String::new() };
+        let mut shown = format!("simulated {instructions} warp instructions{several}, {timing}\n");
+        if self.arguments.findings {
+            shown.push_str(&findings_text(&self.findings));
+        }
+        for (number, launch) in (1..).zip(launches) {
+            if of > 1 && !launch.shown.is_empty() {
+                let Launched { name, instructions, .. } = launch;
+                shown.push_str(&format!(
+                    "launch {number} of {of}, {name}: {instructions} warp instructions\n"
+                ));
+            }
+            shown.push_str(&launch.shown);
+        }
+        if let Some(path) = &self.arguments.trace {
+            self.events.sort_by_key(|event| (event.cta, event.row, event.from));
+            write_whole(path, chrome(&self.events).as_bytes())?;
+            shown.push_str(&draw(&self.events, 0));
+            if self.lost > 0 {
+                shown.push_str(&format!("{} more events are left out\n", self.lost));
+            }
+        }
+        let mut launches = self.launches;
+        let meters = if let [only] = &mut launches[..] { only.meters.take() } else { None };
+        if of == 1 {
+            launches.clear();
+        }
+        let findings = self.findings.iter().map(finding_object).collect();
+        let unwritten = self.unwritten;
+        Ok(Simulated { timing, instructions, findings, unwritten, meters, launches, shown })
     }
 }
 

@@ -79,13 +79,13 @@ fn tensor(
     } else {
         let rows = graph.segment_rows(name).map(|rows| problem.shape(&[rows])[0]);
         let kind = case.fills.get(name).copied();
-        let gathered = graph.index_rows(name).map(|rows| problem.shape(&[rows])[0]);
-        let kind = kind.unwrap_or(match (rows, gathered) {
+        let indexed = problem.shape(&graph.index_dims(name)).into_iter().min();
+        let kind = kind.unwrap_or(match (rows, indexed) {
             (Some(_), _) => Fill::Ends,
             (None, Some(_)) => Fill::Labels,
             (None, None) => Fill::default(),
         });
-        let labels = rows.or(gathered).unwrap_or(problem.product_columns());
+        let labels = rows.or(indexed).unwrap_or(problem.product_columns());
         fill(kind, dtype, &shape, labels, case.seed_of(name))
     };
     packed.map_err(|error| CaseError::Tensor { name: name.to_owned(), error })

@@ -19,6 +19,7 @@ mod parts;
 mod product;
 mod program;
 mod random;
+mod reads;
 mod reduce;
 mod segments;
 mod sources;

@@ -5,9 +5,11 @@ mod call;
 mod chunks;
 mod copies;
 mod gpu;
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "cuda", feature = "sim"))]
 mod launches;
 mod options;
+#[cfg(feature = "sim")]
+mod planned_launches;
 mod simulated;
 #[cfg(feature = "cuda")]
 mod tune;
@@ -38,6 +40,8 @@ use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use call::{Call, Outputs, Prepared};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use launches::KernelLaunch;
 pub use options::{Backend, Hooks, Options};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use workspace::{LaunchStores, Workspace};

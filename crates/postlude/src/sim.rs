@@ -65,6 +65,12 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Whether a call is run whose tensors lie so, or why it is not.
+    pub(crate) fn require(&self, problem: &Problem, placements: &Placements) -> Result<(), Error> {
+        self.plan(problem, placements)?;
+        Ok(())
+    }
+
     /// How a call would be run into packed outputs, or why it is not.
     pub(crate) fn schedule(
         &self,
@@ -86,10 +92,15 @@ impl Source<'_> {
     }
 }
 
-/// A call with everything planned, emitted and laid out.
+/// Runs one launch of a call into its outputs.
+pub type EachLaunch<'a> = dyn FnMut(&SimCall, &mut [TensorViewMut<'_>]) -> Result<(), Error> + 'a;
+
+/// A launch with everything planned, emitted and laid out.
 #[derive(Clone, Debug)]
 pub struct SimCall {
+    name: String,
     schedule: Schedule,
+    multiply_adds: u64,
     text: String,
     regions: Arc<[Region]>,
     launch: Launch,
@@ -127,6 +138,8 @@ impl SimCall {
         let inputs = graph.inputs().iter().map(|input| input.name.clone());
         let results = graph.outputs().iter().map(|output| output.name.clone());
         Ok(SimCall {
+            name: graph.name().to_owned(),
+            multiply_adds: planned.schedule().multiply_adds(problem),
             schedule: planned.schedule(),
             text: entry.to_string(),
             regions: entry.regions.into(),
@@ -147,9 +160,19 @@ impl SimCall {
         SimCall { earlier, ..self }
     }
 
+    /// The name of what it computes.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// How it is run.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
+    }
+
+    /// How many multiply-adds its products have, counted in whole tiles.
+    pub fn multiply_adds(&self) -> u64 {
+        self.multiply_adds
     }
 
     /// The PTX.
@@ -188,7 +211,8 @@ impl SimCall {
         self.run_views(options, observer, &mut outputs)
     }
 
-    pub(crate) fn run_views(
+    /// The same into views.
+    pub fn run_views(
         &self,
         options: &SimOptions,
         observer: &mut dyn Observer,

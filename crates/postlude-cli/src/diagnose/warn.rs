@@ -36,8 +36,8 @@ pub(crate) fn warn(source: &Source, warnings: &[Diagnostic]) {
     }
 }
 
-/// The same about a file that is no kernel.
-pub(crate) fn warn_of_file(message: &str, fix: &str) {
+/// The same about what has no place in a kernel.
+pub(crate) fn warn_without_place(message: &str, fix: &str) {
     match Form::asked_for(std::env::args_os()) {
         Form::Text => {
             write_error(&render_placeless(&renderer(), message, Some(fix), Level::WARNING));

@@ -31,7 +31,9 @@ pub(crate) fn emitted(
     let graph = problem.compiled.optimised();
     let scalar = |input: &Input| match (&input.dims, loaded.given.get(&input.name)) {
         (None, Some(Given::Number(value))) => Some(*value),
-        (None | Some(_), _) => None,
+        // The first element of a chunk, which no caller passes.
+        (None, _) => Some(0.0),
+        (Some(_), _) => None,
     };
     let scalars: Vec<Option<f64>> = graph.inputs().iter().map(scalar).collect();
     let launch = planned.launch(&scalars);
@@ -101,7 +103,6 @@ fn buffers(
 ) -> Result<BTreeMap<String, Spanned<BufferFile>>, Failure> {
     let graph = problem.compiled.optimised();
     let mut buffers = BTreeMap::new();
-    let labels = inputs::label_counts(graph, &problem.problem);
     let inputs = graph.inputs().iter().enumerate();
     for (place, input) in inputs.filter(|(_, input)| input.same_as.is_none()) {
         let (Some(dims), Some(placement)) = (&input.dims, &problem.placements.inputs[place]) else {
@@ -118,7 +119,7 @@ fn buffers(
             Some(Given::Number(value)) => buffer.values = Some(vec![*value]),
             Some(Given::Fill(kind)) => buffer.fill = Some(kind.name().to_owned()),
             None => {
-                let kind = inputs::default_fill(input, labels.contains_key(&place));
+                let kind = inputs::default_fill(input, !graph.index_dims(&input.name).is_empty());
                 buffer.fill = Some(kind.name().to_owned());
             }
         }

@@ -26,7 +26,7 @@ fn a_run_is_one_object_with_these_fields() {
     let wanted = json!({
         "ok": true, "worst": 0.0, "bound": 0.0,
         "outputs": [{
-            "name": "D", "ok": true, "worst": 0.0, "bound": 0.0, "wrong": 0,
+            "name": "D", "ok": true, "worst": 0.0, "bound": 0.0, "open": 0, "wrong": 0,
             "absolute": error, "relative": error, "nan": 0, "expected_nan": 0,
             "checked": 6, "elements": 6,
         }],

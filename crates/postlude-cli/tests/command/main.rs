@@ -13,6 +13,7 @@ mod fuzz;
 mod gpu;
 mod interrupted;
 mod json;
+mod launches;
 mod others;
 mod run;
 mod simulator;

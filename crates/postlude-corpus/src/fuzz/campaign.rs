@@ -78,7 +78,7 @@ pub struct Summary {
     pub failures: Vec<Found>,
     /// How many more failures each message had.
     pub repeated: BTreeMap<String, usize>,
-    /// The number of the first kernel that was not begun.
+    /// The number of the first kernel whose verdict is not known.
     pub next: u32,
     /// How long it took.
     pub took: Duration,

@@ -45,11 +45,9 @@ impl Tally {
     }
 
     fn kind(&mut self, dtype: DType, value: Value, usual: f64) -> &mut u64 {
-        let mixed = value.nan && !value.is_only_nan();
-        let unbounded = value.low.is_infinite() || value.high.is_infinite();
         if value.is_exact() {
             &mut self.exact
-        } else if mixed || unbounded || dtype.elem() == dtype::Elem::Bool {
+        } else if value.is_open() || dtype.elem() == dtype::Elem::Bool {
             &mut self.open
         } else if value.bound() <= SHARP * usual.max(value.nominal.abs())
             || are_neighbours(dtype, value.low, value.high)

@@ -4,7 +4,7 @@
 //! Invariant: one kernel that never ends costs its worker and nothing else: the worker is abandoned, another takes its
 //! place, and the seed is reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,8 +28,8 @@ const MOST_ABANDONED: usize = 16;
 
 /// What a worker reports.
 enum Event {
-    /// It took this kernel.
-    Begun(Box<Specimen>),
+    /// It took the kernel of this number.
+    Begun(u32, Box<Specimen>),
     /// What became of it.
     Judged(Verdict),
     /// The same made smaller.
@@ -52,6 +52,7 @@ struct Shared {
 
 /// What a worker is busy with.
 struct Task {
+    number: u32,
     specimen: Box<Specimen>,
     since: Instant,
     /// Whether its verdict is known and it is being made smaller.
@@ -66,6 +67,8 @@ struct Gathering<'a> {
     workers: BTreeMap<WorkerId, Option<Task>>,
     started: WorkerId,
     abandoned: usize,
+    /// The numbers of kernels whose verdict is known.
+    finished: BTreeSet<u32>,
     summary: Summary,
     tell: &'a dyn Fn(News),
 }
@@ -85,6 +88,7 @@ pub fn run(campaign: &Campaign, stop: &AtomicBool, tell: &dyn Fn(News)) -> Summa
         workers: BTreeMap::new(),
         started: 0,
         abandoned: 0,
+        finished: BTreeSet::new(),
         summary: Summary::default(),
         tell,
     };
@@ -94,10 +98,11 @@ pub fn run(campaign: &Campaign, stop: &AtomicBool, tell: &dyn Fn(News)) -> Summa
     }
     gathering.gather(&receiver, stop);
     shared.stop.store(true, Ordering::Relaxed);
+    // Kernels under way are not finished: a campaign that goes on from `next` runs them again.
+    let open = (0..campaign.graphs).find(|number| !gathering.finished.contains(number));
     let mut summary = gathering.summary;
     summary.failures.sort_by_key(|found| found.drawn.0.seed);
-    let begun = shared.next.load(Ordering::Relaxed).min(campaign.graphs);
-    summary.next = campaign.first + begun;
+    summary.next = campaign.first + open.unwrap_or(campaign.graphs);
     summary.took = begin.elapsed();
     summary
 }
@@ -144,21 +149,21 @@ impl Gathering<'_> {
     }
 
     fn take(&mut self, worker: WorkerId, event: Event) {
-        if let Event::Begun(specimen) = event {
+        if let Event::Begun(number, specimen) = event {
             // A worker that was given up and comes back goes on with other kernels, which count.
-            let task = Task { specimen, since: Instant::now(), judged: false };
+            let task = Task { number, specimen, since: Instant::now(), judged: false };
             self.workers.insert(worker, Some(task));
             return;
         }
         // Its late report on the kernel that exceeded the limit does not count.
         let Some(task) = self.workers.get_mut(&worker) else { return };
         match event {
-            Event::Begun(_) => {}
+            Event::Begun(..) => {}
             Event::Judged(verdict) => {
                 let Some(task) = task else { return };
                 (task.judged, task.since) = (true, Instant::now());
-                let specimen = (*task.specimen).clone();
-                self.judged(specimen, verdict);
+                let (number, specimen) = (task.number, (*task.specimen).clone());
+                self.judged(number, specimen, verdict);
             }
             Event::Shrunk(small) => self.summary.improve(small.0.seed, *small),
             Event::Broken => self.summary.end = End::Broken,
@@ -166,7 +171,8 @@ impl Gathering<'_> {
         }
     }
 
-    fn judged(&mut self, specimen: Specimen, verdict: Verdict) {
+    fn judged(&mut self, number: u32, specimen: Specimen, verdict: Verdict) {
+        self.finished.insert(number);
         if self.shared.campaign.engine.backend == Backend::Sim {
             let timing = match specimen.way.timing {
                 Timing::Eager => "eager",
@@ -197,7 +203,8 @@ impl Gathering<'_> {
                 && !task.judged
             {
                 let found = format!("it did not end within {} s", limit.as_secs());
-                self.judged(*task.specimen, Verdict::Wrong(Wrong { kind: Kind::Hang, found }));
+                let verdict = Verdict::Wrong(Wrong { kind: Kind::Hang, found });
+                self.judged(task.number, *task.specimen, verdict);
             }
             self.abandoned += 1;
             if self.abandoned < MOST_ABANDONED {
@@ -227,7 +234,7 @@ impl Shared {
         let seed = only.unwrap_or_else(|| graph_seed(*seed, first + number));
         let mut specimen = draw(seed, *extent, *sort);
         specimen.way.timing = timing.unwrap_or(specimen.way.timing);
-        report(Event::Begun(Box::new(specimen.clone())));
+        report(Event::Begun(number, Box::new(specimen.clone())));
         let verdict = judge(&specimen, engine);
         report(Event::Judged(verdict.clone()));
         let Verdict::Wrong(wrong) = verdict else { return Some(()) };
@@ -240,5 +247,35 @@ impl Shared {
         let small = shrink(&specimen, engine, &wrong, *time);
         report(Event::Shrunk(Box::new(small)));
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw::{Extent, Sort};
+    use super::super::judge::{Engine, Until};
+    use super::*;
+
+    #[test]
+    fn a_campaign_that_is_stopped_goes_on_with_the_kernel_under_way() {
+        let engine = Engine { backend: Backend::Cpu, cache: None, until: Until::Compared };
+        let (shrink, limit) = (Duration::ZERO, Duration::from_secs(60));
+        let campaign = Campaign {
+            engine,
+            extent: Extent::Small,
+            sort: Sort::Any,
+            seed: 1,
+            first: 5,
+            graphs: 1000,
+            only: None,
+            timing: None,
+            jobs: Some(1),
+            shrink,
+            limit,
+        };
+        let stop = AtomicBool::new(false);
+        let summary = run(&campaign, &stop, &|_| stop.store(true, Ordering::Relaxed));
+        assert_eq!((summary.end, summary.graphs), (End::Interrupted, 1));
+        assert_eq!(summary.next, 6);
     }
 }

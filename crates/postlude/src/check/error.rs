@@ -335,6 +335,9 @@ impl CheckError {
             E::DimAsValue { divides: Some(mean), .. } => format!("write `{mean}`"),
             E::DimAsValue { name, .. } => size_instead(name),
             E::AssignedTwice { .. } => "give the second value another name".to_owned(),
+            E::UsedBeforeAssigned { .. } => {
+                "assign it in a statement before; no value is made of itself".to_owned()
+            }
             E::AssignsInput { .. } => "assign to another name".to_owned(),
             E::NeverAssigned { name, .. } => {
                 format!("add `{name} = ...`, or remove it from the outputs")

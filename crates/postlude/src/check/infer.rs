@@ -10,8 +10,8 @@ use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind, Name, Signature, S
 
 use super::definitions::{self, Expanded};
 use super::error::CheckError;
-use super::operand::{Leaf, assignment, leaves};
 use super::program::{Computed, Products, Unit};
+use super::reads::{Leaf, assignment, leaves};
 use super::tables::seed_place;
 use super::{Body, first, product, sources};
 

@@ -33,19 +33,14 @@ impl<'a> Body<'a> {
     /// Lowers one statement.
     pub(super) fn lower_statement_at(&mut self, ast: &'a Ast, index: usize) {
         let statement = &ast.statements[index];
-        let later: Vec<&str> = ast.statements[index..]
-            .iter()
-            .flat_map(|s| &s.targets)
-            .map(|name| name.text.as_str())
-            .collect();
         if let Some(target) = statement.targets.first() {
             let bytes = (target.span.start, self.place_of(statement.value).end);
             self.graph.begin_statement(graph::Statement { bytes });
         }
-        self.lower_statement(statement, &later);
+        self.lower_statement(statement);
     }
 
-    fn lower_statement(&mut self, statement: &'a Statement, later: &[&str]) {
+    fn lower_statement(&mut self, statement: &'a Statement) {
         let split = match &self.exprs[statement.value].kind {
             ExprKind::Call { function, grad: false, arguments }
                 if matches!(function.text.as_str(), "halves" | "pairs" | "split" | "topk") =>
@@ -59,7 +54,7 @@ impl<'a> Body<'a> {
             (Some((function, arguments)), targets @ [_, _, ..]) => {
                 for (place, argument) in arguments.iter().enumerate() {
                     if !is_dim_argument(&function.text, place) {
-                        self.lower_tree(*argument, later);
+                        self.lower_tree(*argument);
                     }
                 }
                 match function.text.as_str() {
@@ -68,7 +63,7 @@ impl<'a> Body<'a> {
                 }
             }
             (_, [_]) => {
-                self.lower_tree(statement.value, later);
+                self.lower_tree(statement.value);
                 vec![self.lowered[&statement.value]]
             }
             (_, targets) => {
@@ -83,9 +78,7 @@ impl<'a> Body<'a> {
 
     fn assign(&mut self, target: &'a crate::syntax::Name, value: Lowered) {
         let name = target.text.as_str();
-        if self.inputs.iter().any(|input| input.name.text == name) {
-            self.report(CheckError::AssignsInput { name: name.to_owned(), at: target.span });
-        } else if self.names.contains_key(name) {
+        if self.names.contains_key(name) {
             self.report(CheckError::AssignedTwice { name: name.to_owned(), at: target.span });
         } else {
             self.names.insert(name, (value, target.span));
@@ -93,7 +86,7 @@ impl<'a> Body<'a> {
     }
 
     /// Lowers an expression and everything under it, children first.
-    pub(super) fn lower_tree(&mut self, root: ExprId, later: &[&str]) {
+    pub(super) fn lower_tree(&mut self, root: ExprId) {
         let mut tree = Vec::new();
         let mut seen: HashSet<ExprId> = HashSet::new();
         let mut open = vec![root];
@@ -127,7 +120,7 @@ impl<'a> Body<'a> {
         tree.sort_unstable();
         for id in tree {
             if !self.lowered.contains_key(&id) {
-                let mut lower = |body: &mut Self| body.lower_one(id, later);
+                let mut lower = |body: &mut Self| body.lower_one(id);
                 let stacked = self.lower_stacked(id, &mut lower);
                 let lowered = stacked.unwrap_or_else(|| lower(self));
                 self.lowered.insert(id, lowered);
@@ -141,27 +134,27 @@ impl<'a> Body<'a> {
         call.map_or(self.exprs[id].span, |call| call.at)
     }
 
-    fn lower_one(&mut self, id: ExprId, later: &[&str]) -> Lowered {
+    fn lower_one(&mut self, id: ExprId) -> Lowered {
         self.call = self.calls.and_then(|calls| calls.get(&id)).cloned();
         let is_name = matches!(self.exprs[id].kind, ExprKind::Name(_) | ExprKind::Annotated(..));
         let lowered = if self.is_stored_elsewhere(id) && !is_name {
             self.lower_foreign(id)
         } else {
-            self.lower_form(id, later)
+            self.lower_form(id)
         };
         self.call = None;
         lowered
     }
 
-    fn lower_form(&mut self, id: ExprId, later: &[&str]) -> Lowered {
+    fn lower_form(&mut self, id: ExprId) -> Lowered {
         let exprs = self.exprs;
         let expr = &exprs[id];
         let at = expr.span;
         match &expr.kind {
             ExprKind::Number(Number::Integer(value)) => Lowered::Integer(*value),
             ExprKind::Number(Number::Float(value)) => self.float(*value, at),
-            ExprKind::Name(name) => self.lower_name(name, at, later),
-            ExprKind::Annotated(name, dims) => self.lower_annotated(name, dims, at, later),
+            ExprKind::Name(name) => self.lower_name(name, at),
+            ExprKind::Annotated(name, dims) => self.lower_annotated(name, dims, at),
             ExprKind::Dims(_) => self.report(CheckError::DimList { at }),
             ExprKind::Transpose(a) => self.lower_transpose(*a, at),
             ExprKind::Product(..) => self.lower_product(at),
@@ -184,7 +177,7 @@ impl<'a> Body<'a> {
         self.node(Op::number(value as f32), at)
     }
 
-    fn lower_name(&mut self, name: &str, at: Span, later: &[&str]) -> Lowered {
+    fn lower_name(&mut self, name: &str, at: Span) -> Lowered {
         if let Some(&(lowered, _)) = self.names.get(name) {
             return lowered;
         }
@@ -206,9 +199,6 @@ impl<'a> Body<'a> {
             _ => {}
         }
         let name_text = name.to_owned();
-        if later.contains(&name) {
-            return self.report(CheckError::UsedBeforeAssigned { name: name_text, at });
-        }
         if catalogue::find(name).is_some() || DType::from_name(name).is_some() || name == "grad" {
             return self.report(CheckError::FunctionAsValue { name: name_text, at });
         }
@@ -267,8 +257,8 @@ impl<'a> Body<'a> {
         self.report(error)
     }
 
-    fn lower_annotated(&mut self, name: &str, dims: &[Dim], at: Span, later: &[&str]) -> Lowered {
-        let lowered = self.lower_name(name, at, later);
+    fn lower_annotated(&mut self, name: &str, dims: &[Dim], at: Span) -> Lowered {
+        let lowered = self.lower_name(name, at);
         let declared = match self.inputs.iter().find(|input| input.name.text == name) {
             Some(input) => input.dims.clone().unwrap_or_default(),
             None => match lowered {

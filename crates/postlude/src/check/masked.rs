@@ -8,7 +8,7 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Span};
 
 use super::error::CheckError;
-use super::operand::assignment;
+use super::reads::assignment;
 use super::{Body, Lowered};
 
 /// The function that masks rows.

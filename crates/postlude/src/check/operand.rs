@@ -4,7 +4,6 @@
 //! factors that leave the operand. Invariants: a factor that is constant along all of K multiplies the accumulator, one
 //! that is constant along runs of K multiplies their sums; what is left has a dtype that the text says.
 
-use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use crate::dtype::{self, DType, Elem};
@@ -13,10 +12,11 @@ use crate::graph::{
     Space, Unary,
 };
 use crate::shape::Dim;
-use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span, Statement};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span};
 
 use super::error::CheckError;
 use super::program::Unit;
+use super::reads::{LeafRead, assignment, leaves, read_statements};
 use super::{Body, Lowered, inputs_of};
 
 /// A factor of the accumulator that stood in an operand.
@@ -64,116 +64,9 @@ impl OperandDims {
     }
 }
 
-/// A name that an operand reads, and whether it is read with its last two dims swapped.
-pub(super) struct Leaf<'a> {
-    pub(super) name: &'a str,
-    pub(super) swapped: bool,
-    pub(super) read: LeafRead,
-}
-
-/// How a name is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LeafRead {
-    /// As a value.
-    Value,
-    /// Row by row, as an index of this expression says.
-    Gathered(ExprId),
-    /// As a list of rows and weights.
-    List,
-}
-
-/// Whether a function reads rows of its first argument, which is a tensor in memory.
-pub(super) fn gathers(function: &str) -> bool {
-    matches!(function, "gather" | "combine")
-}
-
-/// Whether an expression reads rows of tensors in memory, outside of operands.
-pub(super) fn has_gathered(ast: &Ast, root: ExprId) -> bool {
-    reads(ast, root, false).gathers
-}
-
 /// Whether a product multiplies such elements, or what they are widened to.
 pub(super) const fn is_operand(dtype: DType) -> bool {
     dtype.multiplied_as().accumulator().is_some()
-}
-
-/// The statement that assigns a name.
-pub(super) fn assignment<'a>(ast: &'a Ast, name: &str) -> Option<(usize, &'a Statement)> {
-    let assigns = |statement: &Statement| statement.targets.iter().any(|it| it.text == name);
-    ast.statements.iter().enumerate().find(|(_, statement)| assigns(statement))
-}
-
-/// What an expression reads, through the statements that assign some of it.
-struct Reads<'a> {
-    leaves: Vec<Leaf<'a>>,
-    statements: BTreeSet<usize>,
-    gathers: bool,
-}
-
-/// The leaf that an argument of a function which gathers is, if it is no expression.
-fn gathered_leaf<'a>(ast: &'a Ast, arguments: &[ExprId], place: usize) -> Option<Leaf<'a>> {
-    let (ExprKind::Name(name) | ExprKind::Annotated(name, _)) = &ast.exprs[arguments[place]].kind
-    else {
-        return None;
-    };
-    let read = match arguments {
-        [_, index, ..] if place == 0 => LeafRead::Gathered(*index),
-        [_, _, _, ..] => LeafRead::List,
-        _ => return None,
-    };
-    assignment(ast, name).is_none().then_some(Leaf { name, swapped: false, read })
-}
-
-fn reads(ast: &Ast, root: ExprId, through_products: bool) -> Reads<'_> {
-    let mut found = Reads { leaves: Vec::new(), statements: BTreeSet::new(), gathers: false };
-    let mut seen: HashSet<(ExprId, bool)> = HashSet::new();
-    let mut open = vec![(root, false)];
-    while let Some((id, swapped)) = open.pop() {
-        if !seen.insert((id, swapped)) {
-            continue;
-        }
-        match &ast.exprs[id].kind {
-            ExprKind::Name(name) | ExprKind::Annotated(name, _) => match assignment(ast, name) {
-                Some((place, statement)) => {
-                    found.statements.insert(place);
-                    open.push((statement.value, swapped));
-                }
-                None => found.leaves.push(Leaf { name, swapped, read: LeafRead::Value }),
-            },
-            ExprKind::Product(a, b) if through_products => {
-                open.extend([(*b, swapped), (*a, swapped)]);
-            }
-            ExprKind::Number(_) | ExprKind::Dims(_) | ExprKind::Product(..) => {}
-            ExprKind::Transpose(a) => open.push((*a, !swapped)),
-            ExprKind::Prefix(_, a) => open.push((*a, swapped)),
-            ExprKind::Infix(_, a, b) => open.extend([(*b, swapped), (*a, swapped)]),
-            ExprKind::Call { function, arguments, .. } if gathers(&function.text) => {
-                found.gathers = true;
-                for (place, argument) in arguments.iter().enumerate() {
-                    match gathered_leaf(ast, arguments, place) {
-                        Some(leaf) => found.leaves.push(leaf),
-                        // A stored value, as operands of products are.
-                        None if place == 0 && !through_products => {}
-                        None => open.push((*argument, swapped)),
-                    }
-                }
-            }
-            ExprKind::Call { arguments, .. } => {
-                open.extend(arguments.iter().rev().map(|argument| (*argument, swapped)));
-            }
-        }
-    }
-    found
-}
-
-/// The names that an expression reads and no statement assigns, in order.
-pub(super) fn leaves(ast: &Ast, root: ExprId, through_products: bool) -> Vec<Leaf<'_>> {
-    reads(ast, root, through_products).leaves
-}
-
-/// The statements that an expression reads.
-pub(super) fn read_statements(ast: &Ast, root: ExprId, through_products: bool) -> BTreeSet<usize> {
-    reads(ast, root, through_products).statements
 }
 
 /// The tensors with two dims or more that an operand reads, and whether their last two are swapped; the first of those
@@ -280,7 +173,7 @@ pub(super) fn resolve(
             varying.push(place);
         }
     }
-    body.lower_tree(root, &[]);
+    body.lower_tree(root);
     if !body.errors.is_empty() {
         errors.append(&mut body.errors);
         return None;

@@ -10,11 +10,9 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span, near
 use super::error::CheckError;
 use super::inputs_of;
 use super::masked;
-use super::operand::{
-    Factor, LeafRead, OperandDims, assignment, dims, has_gathered, is_operand, leaves,
-    read_statements, resolve, tensors,
-};
+use super::operand::{Factor, OperandDims, dims, is_operand, resolve, tensors};
 use super::program::Unit;
+use super::reads::{LeafRead, assignment, has_gathered, leaves, read_statements};
 use super::segments::{self, Cut, Cuts};
 use super::stored::{is_natural, resolve_products, resolve_stored};
 
@@ -117,6 +115,9 @@ pub(super) fn find(
     let batches = [left.batch.as_slice(), &right.batch];
     let cut = cuts.apply(&ast.exprs, (space, product), &inputs, batches);
     let (space, mut product) = cut.map_err(|error| errors.push(error)).ok()?;
+    for matrix in [&left, &right] {
+        matrix.check_scales(&space, &inputs).map_err(|error| errors.push(error)).ok()?;
+    }
     if let Some(mask) = mask {
         let counts = mask.counts(&ast.exprs, &space, &inputs);
         product.masked = Some(counts.map_err(|error| errors.push(error)).ok()?);
@@ -306,6 +307,20 @@ struct Matrix {
 }
 
 impl Matrix {
+    /// Factors of runs of K have no batch dims beside the product's.
+    fn check_scales(&self, space: &Space, inputs: &[Input]) -> Result<(), CheckError> {
+        for scale in &self.scales {
+            let dims = inputs[scale.input.0 as usize].dims.as_deref().unwrap_or_default();
+            let own = [&self.outer, &self.inner].into_iter().chain(&space.batch);
+            if dims.iter().any(|dim| !own.clone().any(|known| known.same_base(dim))) {
+                let (left, at) = (shape::list(dims), self.span);
+                let right = shape::list(self.input.dims.as_deref().unwrap_or_default());
+                return Err(CheckError::DimsDisagree { left, right, at });
+            }
+        }
+        Ok(())
+    }
+
     /// The same matrix with its last two dims swapped.
     fn turned(self) -> Matrix {
         let (input, orientation) = self.operand;

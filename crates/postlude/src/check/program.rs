@@ -15,7 +15,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind};
 
 use super::definitions::Calls;
 use super::error::CheckError;
-use super::operand::{assignment, gathers, has_gathered, leaves, read_statements};
+use super::reads::{assignment, gathers, has_gathered, leaves, read_statements};
 use super::segments::unwritten;
 use super::{Body, Lowered, product};
 
@@ -294,6 +294,11 @@ impl Value {
 }
 
 impl<'a> Unit<'a> {
+    /// The inputs that the signature declares.
+    pub(super) fn signature_inputs(self) -> &'a [Declaration] {
+        self.ast.signature.as_ref().map_or(&[], |signature| &signature.inputs)
+    }
+
     /// Everything that the signature declares, or what is inferred to be declared.
     fn signature(self) -> impl Iterator<Item = &'a Declaration> {
         let signature = self.ast.signature.iter();
@@ -341,7 +346,7 @@ impl<'a> Unit<'a> {
             needed.extend(read_statements(self.ast, factor, false));
         }
         body.lower_own(self.ast, needed.into_iter());
-        body.lower_tree(root, &[]);
+        body.lower_tree(root);
         let at = self.ast.exprs[root].span;
         let node = body.settle(body.lowered[&root], at);
         *errors = body.errors;

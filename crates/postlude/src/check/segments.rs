@@ -13,8 +13,8 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Span};
 
 use super::error::CheckError;
-use super::operand::assignment;
 use super::program::Unit;
+use super::reads::assignment;
 use super::{Body, Lowered};
 
 /// The function that cuts rows.

@@ -12,8 +12,8 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, Expr, ExprId, ExprKind};
 
 use super::error::CheckError;
-use super::operand::{assignment, gathers, leaves, read_statements};
 use super::program::{Kept, Products, Unit};
+use super::reads::{assigned_by, assignment, gathers, leaves, read_statements};
 use super::{Body, product, segments};
 
 /// Outputs that one earlier graph stores.
@@ -33,12 +33,7 @@ pub(super) fn sources<'a>(
     let mut all: Vec<Source<'a>> = Vec::new();
     let Some(own) = main else { return all };
     for output in outputs {
-        let Some((place, statement)) = assignment(unit.ast, &output.name.text) else { continue };
-        let read = read_statements(unit.ast, statement.value, true);
-        if read.iter().any(|other| *other >= place) {
-            // Reported where the name is used before it is assigned.
-            continue;
-        }
+        let Some((_, statement)) = assignment(unit.ast, &output.name.text) else { continue };
         let tops = unit.products.tops(statement.value);
         if tops & (1 << own) != 0 || (tops == 0 && fits(unit, statement.value, space, output)) {
             continue;
@@ -93,31 +88,17 @@ pub(super) fn elsewhere(
     sources: &[Source<'_>],
     outputs: &[Declaration],
 ) -> BTreeSet<usize> {
-    let reach = |output: &Declaration, through_products: bool| {
-        let found = assignment(unit.ast, &output.name.text);
-        let statements = found.map(|(place, statement)| {
-            let mut read = read_statements(unit.ast, statement.value, through_products);
-            read.insert(place);
-            read
-        });
-        statements.unwrap_or_default()
-    };
-    let is_other = |output: &Declaration| {
-        let others = sources.iter().flat_map(|source| &source.outputs);
-        others.into_iter().any(|other| other.name.text == output.name.text)
-    };
-    let all = outputs.iter().flat_map(|output| reach(output, true));
-    let mut elsewhere: BTreeSet<usize> = all.collect();
-    for output in outputs.iter().filter(|output| !is_other(output)) {
-        for place in reach(output, false) {
-            elsewhere.remove(&place);
-        }
-    }
+    let others = sources.iter().flat_map(|source| &source.outputs);
+    let others: BTreeSet<&str> = others.map(|output| output.name.text.as_str()).collect();
+    let names = outputs.iter().map(|output| output.name.text.as_str());
+    let used = assigned_by(unit.ast, names.clone(), true);
+    let own = assigned_by(unit.ast, names.filter(|name| !others.contains(name)), false);
+    let mut elsewhere: BTreeSet<usize> = used.difference(&own).copied().collect();
     // Statements that nothing reads are typed here, unless what they read is elsewhere.
-    let used: BTreeSet<usize> = outputs.iter().flat_map(|output| reach(output, true)).collect();
-    for (place, statement) in unit.ast.statements.iter().enumerate() {
+    let statements = unit.ast.statements.iter().enumerate();
+    for (place, statement) in statements.filter(|(place, _)| !used.contains(place)) {
         let read = read_statements(unit.ast, statement.value, false);
-        if !used.contains(&place) && read.iter().any(|read| elsewhere.contains(read)) {
+        if read.iter().any(|read| elsewhere.contains(read)) {
             elsewhere.insert(place);
         }
     }

@@ -6,9 +6,10 @@ use crate::graph::{Input, InputId, Orientation, Side};
 use crate::syntax::{Declaration, ExprId, ExprKind};
 
 use super::error::CheckError;
-use super::operand::{OperandDims, Resolved, assignment, leaves, read_statements, tensors};
+use super::operand::{OperandDims, Resolved, tensors};
 use super::product::oriented;
 use super::program::{Stored, Unit};
+use super::reads::{assignment, leaves, read_statements};
 
 /// Whether an operand's rows and columns are those of its text: math that numbers them or moves them depends on it.
 pub(super) fn is_natural(unit: Unit<'_>, (root, side): (ExprId, Side), dims: &OperandDims) -> bool {

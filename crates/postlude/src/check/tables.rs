@@ -6,7 +6,7 @@ use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Span, nearest};
 
 use super::error::CheckError;
-use super::operand::gathers;
+use super::reads::gathers;
 use super::{Body, Lowered, dims, segments};
 
 /// Which argument of a function is a seed.
@@ -98,7 +98,12 @@ impl Body<'_> {
         if let Dim::Size(size) = dim {
             return Lowered::Integer(i64::from(size));
         }
-        let declared = || self.inputs.iter().filter_map(|input| input.dims.as_ref()).flatten();
+        // Sizes are the kernel's: a graph that computes a part of it may read tensors without the dim.
+        let kernel = self.unit.map(|unit| unit.signature_inputs());
+        let declared = || {
+            let all = self.inputs.iter().chain(kernel.into_iter().flatten());
+            all.filter_map(|input| input.dims.as_ref()).flatten()
+        };
         if !declared().any(|known| known.same_base(&dim)) {
             let names: Vec<String> = declared().map(Dim::to_string).collect();
             let text = dim.to_string();

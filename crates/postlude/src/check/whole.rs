@@ -1,13 +1,16 @@
 //! What is wrong with a body as a whole: told first and alone, because everything else would follow from it.
 //!
-//! In: the tree. Out: functions that the language does not have. Names that nothing reads are found here too, as warnings.
+//! In: the tree. Out: functions that the language does not have, inputs that are assigned, names that are read before they
+//! are assigned; without these, statements read earlier ones only. Names that nothing reads are found here too, as
+//! warnings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::DType;
-use crate::syntax::{Ast, ExprKind, Name, nearest};
+use crate::syntax::{Ast, ExprId, ExprKind, Name, nearest};
 
+use super::dims::is_dim_argument;
 use super::error::{CheckError, Warning};
 
 /// Refuses a body for what has to be mended before any other check makes sense.
@@ -23,7 +26,53 @@ pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
     if !unknown.is_empty() {
         return Err(super::first(unknown));
     }
-    Ok(())
+    let misplaced = misplaced(ast);
+    if misplaced.is_empty() { Ok(()) } else { Err(super::first(misplaced)) }
+}
+
+/// Inputs that statements assign, and names that are read before they are assigned, each once.
+fn misplaced(ast: &Ast) -> Vec<CheckError> {
+    let mut errors = Vec::new();
+    let inputs = ast.signature.iter().flat_map(|signature| &signature.inputs);
+    let inputs: BTreeSet<&str> = inputs.map(|input| input.name.text.as_str()).collect();
+    let mut first: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, statement) in ast.statements.iter().enumerate() {
+        for Name { text, span } in &statement.targets {
+            if inputs.contains(text.as_str()) {
+                errors.push(CheckError::AssignsInput { name: text.clone(), at: *span });
+            } else {
+                first.entry(text).or_insert(place);
+            }
+        }
+    }
+    let (mut seen, mut blamed) = (BTreeSet::new(), BTreeSet::new());
+    for (place, statement) in ast.statements.iter().enumerate() {
+        let mut open = vec![statement.value];
+        while let Some(id) = open.pop().filter(|_| errors.len() < super::MOST_ERRORS) {
+            if !seen.insert(id) {
+                continue;
+            }
+            if let ExprKind::Name(name) | ExprKind::Annotated(name, _) = &ast.exprs[id].kind {
+                let is_later = first.get(name.as_str()).is_some_and(|first| *first >= place);
+                if is_later && blamed.insert(name) {
+                    let (name, at) = (name.clone(), ast.exprs[id].span);
+                    errors.push(CheckError::UsedBeforeAssigned { name, at });
+                }
+            }
+            open.extend(values(&ast.exprs[id].kind).rev());
+        }
+    }
+    errors
+}
+
+/// The expressions under one that stand for values, not for dims.
+fn values(kind: &ExprKind) -> impl DoubleEndedIterator<Item = ExprId> {
+    let is_value = |place: usize| match kind {
+        ExprKind::Call { function, .. } => !is_dim_argument(&function.text, place),
+        _ => true,
+    };
+    let children = kind.children().enumerate().filter(|(place, _)| is_value(*place));
+    children.map(|(_, id)| id).collect::<Vec<_>>().into_iter()
 }
 
 pub(super) fn is_function(function: &Name, grad: bool) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 
-use super::{BlockScale, Graph, Input, InputId, NodeId, Op, Product};
+use super::{Axes, BlockScale, Graph, Input, InputId, NodeId, Op, Product};
 
 /// A graph that computes inputs of another one.
 pub(crate) struct Earlier<'a> {
@@ -189,12 +189,7 @@ impl Graph {
         for (id, node) in self.nodes() {
             new.continue_statement(self, id);
             // Nodes are distinct, so each has the number that it had.
-            new.make(match node.op.clone() {
-                Op::Input(input) => Op::Input(moved(input)),
-                Op::Take(input, index) => Op::Take(moved(input), index),
-                Op::Entry(input, row, column) => Op::Entry(moved(input), row, column),
-                op => op,
-            });
+            new.make(node.op.clone().map_input(&moved));
         }
         self.outputs.iter().for_each(|output| new.push_output(output.clone()));
         new
@@ -289,26 +284,46 @@ impl Graph {
         all.into_iter().find_map(own)
     }
 
-    /// The rows of a table that an input of this name numbers, if one does.
-    pub fn index_rows(&self, index: &str) -> Option<Dim> {
+    /// The dims whose elements an input of this name numbers, in this graph and in those that it reads: rows or elements of
+    /// tables, and columns that are picked.
+    pub fn index_dims(&self, index: &str) -> Vec<Dim> {
         let earlier = self.earlier();
         let all = earlier.iter().map(|earlier| &**earlier.graph).chain([self]);
-        all.into_iter().find_map(|graph| {
-            let is_named = |input: InputId| graph.inputs[input.0 as usize].name == index;
-            let rows = |node: &super::Node| {
-                let Op::Entry(table, mut row, _) = node.op else { return None };
-                if let Op::Select(_, written, _) = graph[row].op {
-                    row = written;
+        all.flat_map(|graph| graph.own_index_dims(index)).collect()
+    }
+
+    fn own_index_dims(&self, index: &str) -> Vec<Dim> {
+        let is_named = |input: InputId| {
+            let input = &self.inputs[input.0 as usize];
+            input.name == index && input.dtype.elem() == Elem::I32
+        };
+        let mut made_of = vec![false; self.len()];
+        let mut found = Vec::new();
+        for (id, node) in self.nodes() {
+            let (dims, at) = match &node.op {
+                Op::Input(input) => {
+                    made_of[id.index()] = is_named(*input);
+                    continue;
                 }
-                let named = match graph[row].op {
-                    Op::Input(input) | Op::Entry(input, ..) => is_named(input),
-                    _ => false,
-                };
-                let dims = graph.inputs[table.0 as usize].dims.as_ref().filter(|_| named)?;
-                dims.first().cloned()
+                Op::Entry(table, at, _) | Op::Take(table, at) => {
+                    (self.inputs[table.0 as usize].dims.clone().unwrap_or_default(), *at)
+                }
+                Op::Pick(of, at) => {
+                    let columns = Axes { batch: false, row: None, ..self.ty(*of).axes };
+                    (self.space.dims(columns), *at)
+                }
+                op => {
+                    made_of[id.index()] = op.operands().any(|operand| made_of[operand.index()]);
+                    continue;
+                }
             };
-            graph.nodes().find_map(|(_, node)| rows(node))
-        })
+            if made_of[at.index()] {
+                found.extend(dims.first().cloned());
+            }
+            // A list of numbers, row by row.
+            made_of[id.index()] = matches!(node.op, Op::Entry(list, ..) if is_named(list));
+        }
+        found
     }
 
     /// The input that says where segments of rows end.

@@ -273,6 +273,24 @@ impl Op {
         }
     }
 
+    /// The same operation on inputs that have other numbers.
+    pub(crate) fn map_input(self, moved: impl Fn(InputId) -> InputId) -> Op {
+        match self {
+            Op::Input(input) => Op::Input(moved(input)),
+            Op::Take(table, index) => Op::Take(moved(table), index),
+            Op::Entry(table, row, column) => Op::Entry(moved(table), row, column),
+            op => op,
+        }
+    }
+
+    /// The input whose elements are read at places that are data.
+    pub(crate) const fn table(&self) -> Option<InputId> {
+        match self {
+            Op::Take(table, _) | Op::Entry(table, ..) => Some(*table),
+            _ => None,
+        }
+    }
+
     /// Which elements of the operands an element of the result is made of.
     pub const fn dependence(&self) -> Dependence {
         let function = match self {

@@ -169,6 +169,13 @@ impl Value {
         if room.is_infinite() { 0.0 } else { off / room }
     }
 
+    /// Whether it allows numbers without limit, or both nan and numbers: a result then proves little.
+    pub fn is_open(self) -> bool {
+        let is_mixed = self.nan && !self.is_only_nan();
+        let is_unbounded = self.low.is_infinite() || self.high.is_infinite();
+        !self.is_exact() && !self.is_only_nan() && (is_mixed || is_unbounded)
+    }
+
     /// The largest error that is allowed.
     pub fn bound(self) -> f64 {
         if self.nominal.is_nan() || self.is_exact() {

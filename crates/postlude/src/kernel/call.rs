@@ -20,6 +20,8 @@ use crate::placement::Placement;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::reference::{self, Comparison, Extent, Tell};
+#[cfg(feature = "sim")]
+use crate::sim::EachLaunch;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 /// A call that was validated and can be run.
@@ -93,9 +95,9 @@ impl<'c> Call<'c> {
         self.inputs.iter().map(Argument::borrowed).collect()
     }
 
-    /// What is computed before the product, on the same backend: an input each, in order.
+    /// What is computed before the product, an input each, in order; `each` runs the launches.
     #[cfg(feature = "sim")]
-    pub(super) fn computed(&self) -> Result<Vec<Tensor>, Error> {
+    pub(super) fn computed(&self, each: &mut EachLaunch<'_>) -> Result<Vec<Tensor>, Error> {
         let graph = &self.compiled.optimised;
         let mut tensors: Vec<Option<Tensor>> = graph.inputs().iter().map(|_| None).collect();
         let last_reads = last_reads(graph);
@@ -106,7 +108,7 @@ impl<'c> Call<'c> {
                 && chunks.launches.contains(&launch)
             {
                 if chunks.launches.start == launch {
-                    self.compute_chunks(chunks, &mut tensors)?;
+                    self.compute_chunks(chunks, &mut tensors, each)?;
                 }
                 continue;
             }
@@ -115,7 +117,7 @@ impl<'c> Call<'c> {
             let inputs = places.map(|place| value_at(&self.inputs, &tensors, place)).collect();
             let mut outputs = stored_between(graph, earlier, &problem)?;
             let views = outputs.iter_mut().map(Tensor::view_mut).collect();
-            Call { compiled, problem: &problem, inputs, outputs: views }.run()?;
+            Call { compiled, problem: &problem, inputs, outputs: views }.run_launches(each)?;
             for (input, output) in earlier.inputs.iter().zip(outputs) {
                 if let Some(input) = input {
                     let place = input.0 as usize;

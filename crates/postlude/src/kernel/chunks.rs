@@ -14,6 +14,7 @@ use {
     crate::kernel::Call,
     crate::partition::Chunks,
     crate::problem::Argument,
+    crate::sim::EachLaunch,
     crate::tensor::Tensor,
 };
 
@@ -91,6 +92,7 @@ impl Call<'_> {
         &self,
         chunks: &Chunks,
         tensors: &mut [Option<Tensor>],
+        each: &mut EachLaunch<'_>,
     ) -> Result<(), Error> {
         let graph = &self.compiled.optimised;
         let launches = graph.earlier();
@@ -109,7 +111,7 @@ impl Call<'_> {
         let kernels = &self.compiled.earlier[chunks.launches.clone()];
         for chunk in chunks.of(self.problem.sizes[&chunks.dim]) {
             for (earlier, compiled) in repeated.iter().zip(kernels) {
-                self.compute_chunk(chunks, chunk, (earlier, compiled), tensors)?;
+                self.compute_chunk((chunks, chunk), (earlier, compiled), tensors, each)?;
             }
         }
         Ok(())
@@ -118,10 +120,10 @@ impl Call<'_> {
     /// Runs one launch for one chunk.
     fn compute_chunk(
         &self,
-        chunks: &Chunks,
-        (first, count): (usize, usize),
+        (chunks, (first, count)): (&Chunks, (usize, usize)),
         (earlier, compiled): (&Earlier<'_>, &Compiled),
         tensors: &mut [Option<Tensor>],
+        each: &mut EachLaunch<'_>,
     ) -> Result<(), Error> {
         let graph = &self.compiled.optimised;
         let problem = self.problem.of_chunk(earlier.graph, &chunks.dim, count)?;
@@ -143,7 +145,7 @@ impl Call<'_> {
         }
         let mut outputs = stored_between(graph, earlier, &problem)?;
         let views = outputs.iter_mut().map(Tensor::view_mut).collect();
-        Call { compiled, problem: &problem, inputs, outputs: views }.run()?;
+        Call { compiled, problem: &problem, inputs, outputs: views }.run_launches(each)?;
         for (input, output) in earlier.inputs.iter().zip(outputs) {
             let Some(place) = input.map(|input| input.0 as usize) else { continue };
             let known = &graph.inputs()[place];

@@ -8,9 +8,9 @@ use crate::kernel::Call;
 #[cfg(feature = "sim")]
 use {
     crate::image,
-    crate::kernel::{Backend, Compiled},
+    crate::kernel::Compiled,
     crate::problem::{Argument, Arguments, Problem},
-    crate::sim::{self, Report, SimCall, SimOptions, Source},
+    crate::sim::{self, EachLaunch, Report, SimCall, SimOptions, Source},
     crate::target::Schedule,
     crate::tensor::{Tensor, TensorView, TensorViewMut},
     postlude_sim::observe::{Nobody, Observer},
@@ -74,7 +74,26 @@ impl Compiled {
         let outputs: Vec<TensorView<'_>> = outputs.iter().map(Tensor::view).collect();
         problem.check_results(&self.defined, &outputs)?;
         let call = Call { compiled: self, problem, inputs, outputs: Vec::new() };
-        call.simulated(&outputs)
+        call.simulated(&outputs, &mut self.accepting())
+    }
+
+    /// Simulates one call; `each` runs its launches, in their order.
+    #[doc(hidden)]
+    pub fn simulate_launches(
+        &self,
+        problem: &Problem,
+        arguments: &Arguments,
+        outputs: &mut [Tensor],
+        each: &mut EachLaunch<'_>,
+    ) -> Result<(), Error> {
+        let outputs = outputs.iter_mut().map(Tensor::view_mut).collect();
+        Call::new(self, problem, arguments, outputs)?.run_launches(each)
+    }
+
+    /// Runs launches in which nothing may be found.
+    fn accepting(&self) -> impl FnMut(&SimCall, &mut [TensorViewMut<'_>]) -> Result<(), Error> {
+        let options = SimOptions { timing: self.options.hooks.timing, ..SimOptions::default() };
+        move |call, outputs| sim::accept(&call.run_views(&options, &mut Nobody, outputs)?)
     }
 
     /// How a problem will be run in the simulator, or why it is not.
@@ -121,12 +140,16 @@ impl Compiled {
 
 #[cfg(feature = "sim")]
 impl Call<'_> {
-    /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated.
-    fn simulated(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
+    /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated, by `each`.
+    fn simulated(
+        &self,
+        outputs: &[TensorView<'_>],
+        each: &mut EachLaunch<'_>,
+    ) -> Result<SimCall, Error> {
         if let Some(compiled) = self.compiled.in_mainloop(self.problem) {
             let (problem, inputs) = (self.problem, self.borrowed());
             let call = Call { compiled, problem, inputs, outputs: Vec::new() };
-            match call.simulated_uncut(outputs) {
+            match call.simulated_uncut(outputs, each) {
                 Err(refusal) if refusal.is_refusal() => {}
                 simulated => return simulated,
             }
@@ -135,7 +158,7 @@ impl Call<'_> {
             let (inputs, outputs_before) = (self.borrowed(), Vec::new());
             let call =
                 Call { compiled: &chunked, problem: &problem, inputs, outputs: outputs_before };
-            match call.simulated_uncut(outputs) {
+            match call.simulated_uncut(outputs, each) {
                 Err(refusal) if refusal.is_refusal() => {}
                 simulated => return simulated,
             }
@@ -145,40 +168,47 @@ impl Call<'_> {
         if let Some(copied) = self.compiled.copied(self.problem, &placements) {
             let (problem, inputs) = (self.problem, self.borrowed());
             let call = Call { compiled: &copied, problem, inputs, outputs: Vec::new() };
-            match call.simulated_uncut(outputs) {
+            match call.simulated_uncut(outputs, each) {
                 Err(refusal) if refusal.is_refusal() => {}
                 simulated => return simulated,
             }
         }
-        self.compiled.or_cut(self.simulated_uncut(outputs), |cut| {
+        self.compiled.or_cut(self.simulated_uncut(outputs, each), |cut| {
             let (problem, inputs) = (self.problem, self.borrowed());
-            Call { compiled: cut, problem, inputs, outputs: Vec::new() }.simulated(outputs)
+            Call { compiled: cut, problem, inputs, outputs: Vec::new() }.simulated(outputs, each)
         })
     }
 
-    fn simulated_uncut(&self, outputs: &[TensorView<'_>]) -> Result<SimCall, Error> {
-        let source = self.compiled.on(Backend::Sim);
-        let on_sim = Call {
-            compiled: &source,
-            problem: self.problem,
-            inputs: self.borrowed(),
-            outputs: Vec::new(),
-        };
-        let tensors = on_sim.computed()?;
+    fn simulated_uncut(
+        &self,
+        outputs: &[TensorView<'_>],
+        each: &mut EachLaunch<'_>,
+    ) -> Result<SimCall, Error> {
+        // A launch that is refused is not worth what is computed before it.
+        let graph = &self.compiled.optimised;
+        let mut placements = image::bound_placements(graph, self.problem, &self.inputs);
+        let own = graph.own_results().into_iter().map(|place| image::placement(outputs[place]));
+        placements.outputs = own.collect();
+        self.compiled.source().require(self.problem, &placements)?;
+        let tensors = self.computed(each)?;
         let computed = tensors.iter().map(|tensor| Argument::View(tensor.view()));
         let inputs: Vec<Argument<'_>> = self.borrowed().into_iter().chain(computed).collect();
         let call = SimCall::new(&self.compiled.source(), self.problem, &inputs, outputs)?;
-        let declared = source.optimised.computed_inputs().iter().zip(tensors);
+        let declared = graph.computed_inputs().iter().zip(tensors);
         let earlier = declared.filter_map(|(input, tensor)| Some((input.result_place()?, tensor)));
         Ok(call.after(earlier.collect()))
     }
 
     pub(super) fn run_simulated(&mut self) -> Result<(), Error> {
         let compiled = self.compiled;
-        let options = SimOptions { timing: compiled.options.hooks.timing, ..SimOptions::default() };
+        self.run_launches(&mut compiled.accepting())
+    }
+
+    /// Simulates the call; `each` runs its launches.
+    pub(super) fn run_launches(&mut self, each: &mut EachLaunch<'_>) -> Result<(), Error> {
         let outputs: Vec<TensorView<'_>> = self.outputs.iter().map(TensorViewMut::view).collect();
-        let call = self.simulated(&outputs)?;
-        sim::accept(&call.run_views(&options, &mut Nobody, &mut self.outputs)?)
+        let call = self.simulated(&outputs, each)?;
+        each(&call, &mut self.outputs)
     }
 }
 

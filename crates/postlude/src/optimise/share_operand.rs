@@ -148,6 +148,12 @@ fn reads(graph: &Graph, other: &Graph) -> bool {
     read.any(|name| other.outputs().iter().any(|output| output.name == *name))
 }
 
+/// Whether a graph reads elements of what another one stores at places that are data.
+fn looks_up(graph: &Graph, other: &Graph) -> bool {
+    let mut tables = graph.nodes().filter_map(|(_, node)| node.op.table());
+    tables.any(|id| other.outputs().iter().any(|it| it.name == graph.inputs()[id.0 as usize].name))
+}
+
 /// Whether two graphs of a kernel can be one launch, the first one's results in the second's registers.
 fn may_join(first: &Graph, second: &Graph) -> bool {
     let (Some(own), Some(other)) = (first.products().first(), second.products().first()) else {
@@ -174,9 +180,10 @@ fn may_join(first: &Graph, second: &Graph) -> bool {
     let as_it_is = |output: &Output| {
         output.stack.is_none() && first.stored_dtype(output.value).0 == output.dtype
     };
-    // A reduction is finished by all tiles of a launch together, so the second's elements would have to wait for it.
-    let in_registers =
-        !reads(second, first) || !reduces(first) && first.outputs().iter().all(as_it_is);
+    // A reduction is finished by all tiles of a launch together, so the second's elements would have to wait for it; what
+    // they look up may be any tile's.
+    let in_registers = !reads(second, first)
+        || !reduces(first) && !looks_up(second, first) && first.outputs().iter().all(as_it_is);
     count <= MOST_PRODUCTS
         && first.space() == second.space()
         && operand(first, own.left) == operand(second, other.left)
@@ -293,11 +300,8 @@ fn joined(
     let shift = first.products().len() as u32;
     let mut one = Graph::new(second.name(), inputs.clone(), second.space().clone(), all);
     one.take_statements(second);
-    let of_first = copy_nodes(first, &mut one, |one, _, op| match op {
-        Op::Input(id) => one.make(Op::Input(moved(first, id))),
-        Op::Take(id, index) => one.make(Op::Take(moved(first, id), index)),
-        op => one.make(op),
-    });
+    let of_first =
+        copy_nodes(first, &mut one, |one, _, op| one.make(op.map_input(|id| moved(first, id))));
     let firsts: Vec<Output> =
         first.outputs().iter().map(|output| output.map(|value| of_first[value.index()])).collect();
     let of_second = copy_nodes(second, &mut one, |one, node, op| {
@@ -310,11 +314,10 @@ fn joined(
                     None => one.make(Op::Input(moved(second, id))),
                 }
             }
-            Op::Take(id, index) => one.make(Op::Take(moved(second, id), index)),
             Op::Accumulator(ProductId(number)) => {
                 one.make(Op::Accumulator(ProductId(number + shift)))
             }
-            op => one.make(op),
+            op => one.make(op.map_input(|id| moved(second, id))),
         }
     });
     let seconds = second.outputs().iter();

@@ -451,7 +451,7 @@ fn mapped(graph: &Graph, whole: &Dim, axis: IndexAxis) -> Option<Along> {
 fn summed(graph: &Graph, whole: &Dim) -> Option<Along> {
     let [product] = graph.products() else { return None };
     let varies = |op: &Op| match op {
-        Op::Input(input) | Op::Take(input, _) => {
+        Op::Input(input) | Op::Take(input, _) | Op::Entry(input, ..) => {
             graph.inputs()[input.0 as usize].dims.iter().flatten().any(|dim| dim == whole)
         }
         _ => false,

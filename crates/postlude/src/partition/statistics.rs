@@ -127,7 +127,7 @@ pub(super) fn needs_whole(graph: &Graph, op: &Op, whole: &Dim, is_row: bool) -> 
         | Dependence::Concat(_) => !is_row,
         Dependence::Call => true,
         Dependence::Source | Dependence::Elementwise(_) => match op {
-            Op::Take(input, _) => {
+            Op::Take(input, _) | Op::Entry(input, ..) => {
                 graph.inputs()[input.0 as usize].dims.iter().flatten().any(|dim| dim == whole)
             }
             Op::Size(dim) => is_made_of(dim, whole),

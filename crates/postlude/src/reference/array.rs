@@ -125,6 +125,15 @@ impl Array {
         let Frame { rows, columns, .. } = &self.frame;
         (batch * rows.len() + rows.position(row)) * columns.len() + columns.position(column)
     }
+
+    /// Where the element is that one of another array sees, given by its positions there; others need not be here.
+    pub(super) fn seen(&self, from: &Frame, [batch, row, column]: [usize; 3]) -> usize {
+        let (row, column) = (from.rows.chosen[row], from.columns.chosen[column]);
+        let batch = if self.frame.batches == 1 { 0 } else { from.batch_of(batch, row) };
+        let Frame { rows, columns, .. } = &self.frame;
+        let (of_rows, of_columns) = (from.rows.of, from.columns.of);
+        self.position([batch, rows.seen_from(row, of_rows), columns.seen_from(column, of_columns)])
+    }
 }
 
 /// An array as the places of a larger or finer one see it.

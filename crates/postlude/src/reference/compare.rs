@@ -11,8 +11,10 @@ use super::Evaluated;
 pub struct Comparison {
     /// The largest |got - want| / bound: at most 1 when every element is right.
     pub worst: f64,
-    /// The largest bound there was.
+    /// The largest finite bound there was.
     pub bound: f64,
+    /// How many elements may be any large number, or both nan and a number: little is known of these.
+    pub open: usize,
     /// Where the worst element is, in the order of a contiguous tensor.
     pub at: usize,
     /// How many elements are not allowed.
@@ -70,6 +72,7 @@ impl Comparison {
         Comparison {
             worst: 0.0,
             bound: 0.0,
+            open: 0,
             at: 0,
             wrong: 0,
             absolute: None,
@@ -160,6 +163,14 @@ impl Evaluated {
         if beyond > 1.0 { beyond } else { f64::INFINITY }
     }
 
+    /// Whether an element of [`Evaluated::values`] may be any large number, or both nan and a number.
+    fn is_open(&self, at: usize) -> bool {
+        match self.alternatives.get(&at) {
+            Some(pieces) => pieces.iter().any(|piece| piece.is_open()),
+            None => self.values[at].is_open(),
+        }
+    }
+
     /// Compares an engine's result, element by element.
     pub fn compare<'t>(&self, got: impl Into<TensorView<'t>>) -> Comparison {
         let got = got.into();
@@ -177,6 +188,7 @@ impl Evaluated {
             let place = self.place(at);
             let got = dtype::load(self.dtype, bytes, place);
             comparison.add(place, (*value, got), self.distance(at, got));
+            comparison.open += usize::from(self.is_open(at));
         }
         comparison
     }
@@ -230,5 +242,14 @@ mod tests {
         let got = Tensor::from_values(DType::F32, vec![2], &[f64::NAN; 2]).unwrap();
         let found = want.compare(&got);
         assert!(found.is_all_nan() && found.is_right() && found.expected_nan == 0);
+    }
+
+    #[test]
+    fn bounds_that_are_not_finite_are_counted() {
+        let open = Value::between(1.0, 0.0, f64::INFINITY, false);
+        let want = evaluated(vec![Value::exact(1.0), open, Value::exact(f64::INFINITY)]);
+        let got = Tensor::from_values(DType::F32, vec![3], &[1.0, 9.0, f64::INFINITY]).unwrap();
+        let found = want.compare(&got);
+        assert!(found.is_right() && found.open == 1 && found.bound == 0.0);
     }
 }

@@ -105,16 +105,16 @@ pub(super) fn reduce_weighted(
     frame: Frame,
     how: &Reduction<'_>,
 ) -> Array {
-    let weights = weights.view(&source.frame);
-    let (rows, columns) = (source.frame.rows.len(), source.frame.columns.len());
+    let (rows, columns) = (&source.frame.rows, &source.frame.columns);
     let (values, _) = each_row(&frame, |[batch, row], _, out| {
         let mut positions = Vec::new();
         for (column, value) in out.iter_mut().enumerate() {
             let place = [batch, frame.rows.chosen[row], frame.columns.chosen[column]];
             find_terms(source, how, place, &mut positions);
             let term = |at: &usize| {
-                let place = [at / columns / rows, at / columns % rows, at % columns];
-                [source.values[*at], weights.array.values[weights.index(place)]]
+                let (above, column) = (at / columns.len(), at % columns.len());
+                let place = [above / rows.len(), above % rows.len(), column];
+                [source.values[*at], weights.values[weights.seen(&source.frame, place)]]
             };
             let terms: Vec<[Value; 2]> = positions.iter().map(term).collect();
             *value = how.fold.apply_weighted(how.accuracy, &terms);

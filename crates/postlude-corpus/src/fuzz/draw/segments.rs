@@ -10,7 +10,7 @@ use crate::random::Random;
 
 impl Draw {
     /// Cuts the rows of some batched kernels: what varies along L and M varies along M, and L numbers the segments.
-    pub(super) fn cut_rows(&mut self, random: &mut Random) {
+    pub(super) fn cut_rows(&mut self, random: &mut Random, sizes: &mut [usize; 4]) {
         let sketch = &self.sketch;
         let [left, right] = Sketch::operand_texts(sketch.factors);
         let plain = format!("{left} @ {right}");
@@ -42,6 +42,7 @@ impl Draw {
         }
         // Runs of rows, means along them and reductions over batches alone do not go with segments.
         if Kernel::parse(&Drawn::Kernel(cut.clone()).text()).is_ok() {
+            sizes[1] = sizes[1].next_multiple_of(cut.multiples()[1]);
             self.sketch = cut;
         }
     }

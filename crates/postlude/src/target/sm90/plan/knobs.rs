@@ -72,6 +72,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                     && tile.takes_slices(&schedule.needs),
         ),
         ("ctas", (1..=most).contains(&schedule.ctas)),
+        ("grid_limit", schedule.grid_limit != Some(0)),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {

@@ -1,0 +1,166 @@
+//! The launches that run a kernel on a GPU, at the sizes of a command line.
+//!
+//! In: a kernel and sizes. Out: its launches in their order, as `run` would have them: with copies of operands where those
+//! pay, cut where one launch is refused, repeated for parts of a dim.
+
+use postlude::target::Chip;
+use postlude::{Compiled, KernelLaunch, LaunchStores, Options, Workspace};
+
+use crate::arguments::CompileArguments;
+use crate::bindings::Loaded;
+use crate::failure::{Failure, Mistake};
+use crate::gpu_schedule::GpuProblem;
+use crate::memory::amount;
+
+/// A kernel as a GPU runs it.
+pub(crate) struct Launches {
+    all: Vec<KernelLaunch>,
+    /// All graphs, and what lies between them, where there are several or one is special.
+    pub(crate) text: Option<String>,
+}
+
+/// One of the launches.
+#[derive(Clone, Copy)]
+pub(crate) struct Numbered<'a> {
+    launch: &'a KernelLaunch,
+    number: usize,
+    of: usize,
+}
+
+impl Launches {
+    /// The launches of a call.
+    pub(crate) fn of(
+        loaded: &Loaded,
+        compiled: &Compiled,
+        options: &Options,
+        arguments: &CompileArguments,
+    ) -> Result<Launches, Failure> {
+        let problem = GpuProblem::new(loaded, compiled, options, arguments)?;
+        let (compiled, text) = as_run(loaded, &problem, compiled, arguments)?;
+        let all = compiled.launches(&problem.problem, Chip::STANDARD);
+        Ok(Launches { all: all.map_err(|error| loaded.failure(error))?, text })
+    }
+
+    /// All of them, or the one of a number, counted from 1.
+    pub(crate) fn chosen(&self, number: Option<usize>) -> Result<Vec<Numbered<'_>>, Mistake> {
+        let of = self.all.len();
+        let all = (1..).zip(&self.all).map(|(number, launch)| Numbered { launch, number, of });
+        let chosen: Vec<Numbered<'_>> =
+            all.filter(|one| number.is_none_or(|number| one.number == number)).collect();
+        match number {
+            Some(number) if chosen.is_empty() => {
+                let (verb, plural) = if of == 1 { ("is", "") } else { ("are", "es") };
+                let what = format!("there is no launch {number}: there {verb} {of} launch{plural}");
+                Err(Mistake::new(what).fix(format!("number them from 1 to {of}")))
+            }
+            Some(_) | None => Ok(chosen),
+        }
+    }
+}
+
+impl<'a> Numbered<'a> {
+    /// Its kernel.
+    pub(crate) fn compiled(self) -> &'a Compiled {
+        &self.launch.compiled
+    }
+
+    /// Which one it is, where there are several.
+    pub(crate) fn title(self) -> Option<String> {
+        let name = self.launch.compiled.optimised().name();
+        (self.of > 1).then(|| format!("launch {} of {}, {name}", self.number, self.of))
+    }
+
+    /// The same as a comment before what is printed of it.
+    pub(crate) fn heading(self) -> String {
+        self.title().map_or_else(String::new, |title| format!("# {title}\n"))
+    }
+
+    /// Its problem; a schedule of the caller's is for the last launch, or for the only one that was asked for.
+    pub(crate) fn problem(
+        self,
+        loaded: &'a Loaded,
+        options: &'a Options,
+        is_only: bool,
+    ) -> GpuProblem<'a> {
+        let takes_schedule = is_only || self.number == self.of;
+        GpuProblem::of_launch(loaded, options, self.launch, takes_schedule)
+    }
+}
+
+/// The kernel as a call runs it, and its graphs in words where it takes more than one plain launch.
+fn as_run(
+    loaded: &Loaded,
+    problem: &GpuProblem<'_>,
+    compiled: &Compiled,
+    arguments: &CompileArguments,
+) -> Result<(Compiled, Option<String>), Failure> {
+    if let Some(chunked) = problem.chunked()? {
+        let why = "# several launches, some of them repeated for parts of a dim";
+        return in_chunks(problem, why, chunked);
+    }
+    let (compiled, why) = if problem.compiled.computes_operand() {
+        let why = "# load warps compute an operand as they load it".to_owned();
+        (problem.compiled.clone(), Some(why))
+    } else if let Some(copied) = problem.copied() {
+        let why =
+            "# several launches: the first ones store operands as the product reads them fastest";
+        (copied, Some(why.to_owned()))
+    } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
+        let why = format!("# several launches, for one is refused: {refusal}");
+        let options = problem.options();
+        if let Some(chunked) = GpuProblem::new(loaded, cut, options, arguments)?.chunked()? {
+            return in_chunks(problem, &why, chunked);
+        }
+        (cut.clone(), Some(why))
+    } else {
+        let graph = compiled.optimised();
+        let several = graph.declared_inputs().len() < graph.inputs().len();
+        let products = graph.products().len();
+        let why = match (several, products > 1) {
+            (false, false) => None,
+            (false, true) => Some(format!("# one launch of {products} products that share A")),
+            (true, _) => {
+                Some("# several launches; the last one reads what the others compute".to_owned())
+            }
+        };
+        (compiled.clone(), why)
+    };
+    let Some(why) = why else { return Ok((compiled, None)) };
+    let workspace = compiled.workspace(&problem.problem, Chip::STANDARD);
+    let workspace = workspace.map_err(|error| loaded.failure(error))?;
+    let text = format!("{why}\n{}{}", stores(&workspace), compiled.optimised());
+    Ok((compiled, Some(text)))
+}
+
+/// A kernel whose launches are repeated for chunks of a dim.
+fn in_chunks(
+    problem: &GpuProblem<'_>,
+    why: &str,
+    chunked: Compiled,
+) -> Result<(Compiled, Option<String>), Failure> {
+    let text = format!("{why}\n{}{}", problem.between(&chunked)?, chunked.optimised());
+    Ok((chunked, Some(text)))
+}
+
+/// What launches store for later ones, a line each, and the memory of a call.
+fn stores(workspace: &Workspace) -> String {
+    let Workspace { launches, bytes: all, bytes_without_reuse: apart } = workspace;
+    if launches.is_empty() {
+        return String::new();
+    }
+    let mut text = String::new();
+    for (number, LaunchStores { name, products, values }) in launches.iter().enumerate() {
+        let values =
+            values.iter().map(|(name, bytes)| format!("{name}, {}", amount(u128::from(*bytes))));
+        let values = values.collect::<Vec<_>>().join("; ");
+        let values = if values.is_empty() { "outputs alone".to_owned() } else { values };
+        let shared = if *products > 1 {
+            format!(" of {products} products that share A")
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("# launch {}, {name}{shared}, stores {values}\n", number + 1));
+    }
+    let (all, apart) = (amount(u128::from(*all)), amount(u128::from(*apart)));
+    text + &format!("# workspace {all}, {apart} without reuse\n")
+}
