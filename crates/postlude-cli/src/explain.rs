@@ -128,6 +128,9 @@ fn launches(
         let why =
             "# several launches: the first ones store operands as the product reads them fastest";
         (copied, Some(why.to_owned()))
+    } else if let Some(cut) = compiled.cheaper_cut(&problem.problem) {
+        let why = "# several launches: one that holds whole rows would take longer";
+        (cut.clone(), Some(why.to_owned()))
     } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
         let why = format!("# several launches, for one is refused: {refusal}");
         if let Some(chunked) =
