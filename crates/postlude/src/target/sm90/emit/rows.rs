@@ -1,7 +1,7 @@
 //! The row kernel of a launch without a product: threads hold whole rows in registers between the passes over them.
 //!
 //! A tile has a few rows, each of which as many threads hold; `held` says which columns a thread has. A thread loads its
-//! columns once, 16 bytes at a time and tiles ahead (`staging`); passes over the row fold them, threads combine by shuffles
+//! columns once, 16 bytes at a time (`staging`); passes over the row fold them, threads combine by shuffles
 //! and through shared memory (`exchange`), and the visit stores what it computes from the same registers. There are no load
 //! warps, no tensor maps and, but for rows that warps share, no barriers: memory is busy while threads wait for each other.
 //!
