@@ -13,6 +13,7 @@ mod statistics;
 
 use std::sync::Arc;
 
+use crate::dtype::DType;
 use crate::graph::{
     Binary, Dependence, Graph, Input, InputId, Kind, NodeId, Op, Output, Run, Stack, Unary,
     free_name,
@@ -189,8 +190,9 @@ impl<'a> Cutting<'a> {
             let mut launch = Launch::new(&self, level, name);
             let mut outputs = Vec::new();
             for node in &wanted {
-                let (value, ty) = (launch.value(*node), self.graph.ty(*node));
+                let ty = self.graph.ty(*node);
                 let (dtype, _) = self.graph.stored_dtype(*node);
+                let value = launch.value(self.unrounded(*node, dtype));
                 let name = self.free_name(&format!("stored_{}", node.index()));
                 let dims = self.graph.space().dims(ty.axes);
                 let stored = Output { name, dtype, dims, value, stack: None };
@@ -223,6 +225,17 @@ impl<'a> Cutting<'a> {
             new.push_output(output);
         }
         new.on_inputs(&self.inputs).without_unread()
+    }
+
+    /// What a value is before it is rounded to the dtype that it is stored as: the store rounds.
+    fn unrounded(&self, node: NodeId, dtype: DType) -> NodeId {
+        if let Op::Cast(to, of) = self.graph[node].op
+            && to == dtype
+            && self.graph.ty(of) == self.graph.ty(node)
+        {
+            return of;
+        }
+        node
     }
 
     /// The place of the output that a stored tile is. Where later launches read tiles of the call, it is none: the output
