@@ -67,7 +67,7 @@ fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     });
     let mut last = held.next()?;
     for schedule in held {
-        if last.ctas * last.held_stage_bytes() >= LOADED_BYTES {
+        if last.ctas >= FEWEST_CTAS && last.ctas * last.held_stage_bytes() >= LOADED_BYTES {
             break;
         }
         last = schedule;
@@ -78,7 +78,9 @@ fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
 /// Shared memory of an SM that each CTA takes beside its own.
 const CTA_BYTES: u32 = 1024;
 /// Bytes that an SM's CTAs load at most: more than Little's law asks for, since some of them compute meanwhile.
-const LOADED_BYTES: u32 = 96 * 1024;
+const LOADED_BYTES: u32 = 64 * 1024;
+/// CTAs of an SM, of which some load while others compute.
+const FEWEST_CTAS: u32 = 3;
 
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {

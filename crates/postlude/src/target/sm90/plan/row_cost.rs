@@ -24,7 +24,7 @@ const WARPS: f64 = 20.0;
 /// How much of what takes less time does not overlap with what takes more.
 const NOT_OVERLAPPED: f64 = 0.2;
 /// How much longer pieces of rows take than whole rows, for pieces of this many bytes, and tiles of nothing.
-const PIECE_BYTES: f64 = 128.0;
+const PIECE_BYTES: f64 = 16.0;
 const BEYOND: f64 = 0.2;
 /// Cycles from a tile's first load to its last store, and of each pass.
 const LATENCY: f64 = 600.0;
@@ -71,5 +71,7 @@ pub(super) fn cycles(
     let slowed = idle * (1.0 + pieces + BEYOND * (1.0 - inside));
     let moved = elements * f64::from(needs.moved) / (MEMORY_BYTES * in_flight) * slowed;
     let overlapped = moved.max(computed) + NOT_OVERLAPPED * moved.min(computed);
-    overlapped + LATENCY + PASS_LATENCY * f64::from(needs.passes)
+    // Memory is not busy both ways while the first tiles are loaded, and the last ones stored.
+    let filling = grid * f64::from(ahead * schedule.held_stage_bytes()) / MEMORY_BYTES;
+    overlapped + filling + LATENCY + PASS_LATENCY * f64::from(needs.passes)
 }
