@@ -105,6 +105,9 @@ fn as_run(
         let why =
             "# several launches: the first ones store operands as the product reads them fastest";
         (copied, Some(why.to_owned()))
+    } else if let Some(cut) = compiled.cheaper_cut(&problem.problem) {
+        let why = "# several launches: one that holds whole rows would take longer";
+        (cut.clone(), Some(why.to_owned()))
     } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
         let why = format!("# several launches, for one is refused: {refusal}");
         let options = problem.options();

@@ -178,6 +178,13 @@ impl GpuKernel {
         self.cut.get_or_init(cut).as_ref()
     }
 
+    /// The same in several launches, where that takes less time at these sizes than the one launch that is not refused.
+    fn cheaper_cut(&self, problem: &Problem, device: &Device) -> Option<&Arc<GpuKernel>> {
+        let cut = self.lowered.waits_behind_product().then(|| self.cut())??;
+        let [own, other] = [self, cut].map(|it| (&*it.optimised, &*it.lowered));
+        target::is_cheaper_cut(other, own, problem, chip(device).ok()?).then_some(cut)
+    }
+
     /// The same kernel whose last launch computes an operand as it loads it, where that is worth it at these sizes.
     fn in_mainloop(&self, problem: &Problem) -> Option<&Arc<GpuKernel>> {
         let made = || {
@@ -217,6 +224,11 @@ impl GpuKernel {
             && let Ok(planned) = copied.plan(problem, &lie(&copied.optimised), device)
         {
             return Ok(planned[0].schedule());
+        }
+        if let Some(cut) = self.cheaper_cut(problem, device)
+            && let Ok(schedule) = cut.schedule(device, problem, arguments)
+        {
+            return Ok(schedule);
         }
         match self.plan(problem, &placements, device) {
             Ok(planned) => Ok(planned[0].schedule()),

@@ -346,6 +346,15 @@ impl Compiled {
         self.cut.get_or_init(cut).as_ref()
     }
 
+    /// The same in several launches, where that takes less time at these sizes than the one launch that is not refused.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    #[doc(hidden)]
+    pub fn cheaper_cut(&self, problem: &Problem) -> Option<&Compiled> {
+        let cut = self.lowered.waits_behind_product().then(|| self.cut())??;
+        let [own, other] = [self, cut].map(|it| (&*it.optimised, &*it.lowered));
+        target::is_cheaper_cut(other, own, problem, Chip::STANDARD).then_some(cut)
+    }
+
     /// What one launch gives, or several where one is refused; the first refusal where all are.
     #[cfg(feature = "sim")]
     fn or_cut<T>(

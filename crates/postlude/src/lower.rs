@@ -87,12 +87,31 @@ pub struct Lowered {
     program: OnceLock<Result<Arc<TileProgram>, LowerRefusal>>,
     /// Whether threads compute it element by element.
     by_elements: bool,
+    /// The graph that it was cut from, which can be cut otherwise.
+    uncut: Option<Arc<Graph>>,
 }
 
 impl Lowered {
     /// Of a graph.
     pub fn new(graph: &Arc<Graph>) -> Lowered {
-        Lowered { graph: graph.clone(), program: OnceLock::new(), by_elements: false }
+        let (graph, program) = (graph.clone(), OnceLock::new());
+        Lowered { graph, program, by_elements: false, uncut: None }
+    }
+
+    /// Of a graph in the place of another one, which is cut otherwise where this one is refused.
+    pub(crate) fn of_cut(graph: &Arc<Graph>, uncut: &Arc<Graph>) -> Lowered {
+        Lowered { uncut: Some(uncut.clone()), ..Lowered::new(graph) }
+    }
+
+    /// Whether elements behind a product wait for reductions of their rows, which the same launch finishes.
+    pub(crate) fn waits_behind_product(&self) -> bool {
+        let waits = |program: &Arc<TileProgram>| !program.row_passes.is_empty();
+        !self.graph.products().is_empty() && self.program().is_ok_and(waits)
+    }
+
+    /// The graph that is to be cut otherwise where this one is refused.
+    pub(crate) fn uncut(&self) -> Option<&Arc<Graph>> {
+        self.uncut.as_ref()
     }
 
     /// Of a graph that threads compute element by element; `None` where they do not.

@@ -8,12 +8,15 @@
 
 mod chunks;
 mod rounds;
+mod rows;
 mod statistics;
 
 use std::sync::Arc;
 
+use crate::dtype::DType;
 use crate::graph::{
-    Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
+    Binary, Dependence, Graph, Input, InputId, Kind, NodeId, Op, Output, Run, Stack, Unary,
+    free_name,
 };
 use crate::lower::Lowered;
 use crate::optimise::{separate_products, without_scales};
@@ -27,6 +30,14 @@ pub(crate) fn after_refusal(
     if refused.is_by_elements() {
         return None;
     }
+    let uncut = refused.uncut();
+    if let (Some(cut), None) = (rows::behind_product(graph), uncut) {
+        let cut = Arc::new(cut);
+        let lowered = Arc::new(Lowered::of_cut(&cut, graph));
+        return Some((cut, lowered));
+    }
+    // Rows that the launch behind a product does not hold are reduced by the product's own.
+    let graph = uncut.unwrap_or(graph);
     let cut = separate_products(graph)
         .or_else(|| partition(graph))
         .or_else(|| without_scales(graph))
@@ -189,38 +200,76 @@ impl<'a> Cutting<'a> {
     }
 
     fn cut(mut self) -> Graph {
-        let last = self.levels.last;
+        let (last, own) = (self.levels.last, self.graph.own_results());
         for level in 0..last {
             let wanted = self.wanted_after(level);
             let name = self.free_name(&format!("{}_launch", self.graph.name()));
             let mut launch = Launch::new(&self, level, name);
             let mut outputs = Vec::new();
             for node in &wanted {
-                let (value, ty) = (launch.value(*node), self.graph.ty(*node));
+                let ty = self.graph.ty(*node);
                 let (dtype, _) = self.graph.stored_dtype(*node);
+                let value = launch.value(self.unrounded(*node, dtype));
                 let name = self.free_name(&format!("stored_{}", node.index()));
                 let dims = self.graph.space().dims(ty.axes);
-                outputs.push(Output { name, dtype, dims, value, stack: None });
+                let stored = Output { name, dtype, dims, value, stack: None };
+                let result = self.result(*node, &stored);
+                let name = result.map(|place| self.graph.outputs()[place].name.clone());
+                let name = name.unwrap_or(stored.name);
+                outputs.push((Output { name, ..stored }, result));
             }
             let mut new = launch.new;
-            for output in &outputs {
+            for (output, _) in &outputs {
                 new.push_output(output.clone());
             }
             let computed = Arc::new(new.with_read_inputs());
-            for (node, output) in wanted.iter().zip(outputs) {
+            for (node, (output, result)) in wanted.iter().zip(outputs) {
                 self.stored[node.index()] = Some(self.inputs.len());
                 let Output { name, dtype, dims, .. } = output;
-                self.inputs.push(Input::computed_by(computed.clone(), name, dtype, dims));
+                let input = Input::computed_by(computed.clone(), name, dtype, dims);
+                let result = result.map(|place| own[place] as u32);
+                self.inputs.push(Input { result, ..input });
             }
         }
         let mut launch = Launch::new(&self, last, self.graph.name().to_owned());
-        let outputs: Vec<Output> =
-            self.graph.outputs().iter().map(|output| launch.output(output)).collect();
+        let stored = |output: &&Output| {
+            self.inputs.iter().any(|it| it.result.is_some() && it.name == output.name)
+        };
+        let outputs = self.graph.outputs().iter().filter(|output| !stored(output));
+        let outputs: Vec<Output> = outputs.map(|output| launch.output(output)).collect();
         let mut new = launch.new;
         for output in outputs {
             new.push_output(output);
         }
         new.on_inputs(&self.inputs).without_unread()
+    }
+
+    /// What a value is before it is rounded to the dtype that it is stored as: the store rounds.
+    fn unrounded(&self, node: NodeId, dtype: DType) -> NodeId {
+        if let Op::Cast(to, of) = self.graph[node].op
+            && to == dtype
+            && self.graph.ty(of) == self.graph.ty(node)
+        {
+            return of;
+        }
+        node
+    }
+
+    /// The place of the output that a stored tile is. Where later launches read tiles of the call, it is none: the output
+    /// may lie in their memory.
+    fn result(&self, node: NodeId, stored: &Output) -> Option<usize> {
+        let Levels { of, again, live, .. } = self.levels;
+        let is_tile = |node: NodeId| self.graph.ty(node).axes.kind() == Kind::Tile;
+        let reads = |id: NodeId| live[id.index()] && of[id.index()] > 0;
+        let mut later = self.graph.nodes().filter(|(id, _)| reads(*id));
+        let given = |operand: NodeId| again[operand.index()] && is_tile(operand);
+        if !is_tile(node) || later.any(|(_, node)| node.op.operands().any(given)) {
+            return None;
+        }
+        let Output { dtype, dims, .. } = stored;
+        let alike = |output: &Output| (&output.dtype, &output.dims) == (dtype, dims);
+        let is_it = |it: &Output| it.value == node && it.stack.is_none() && alike(it);
+        self.graph.outputs().iter().position(is_it)
     }
 
     /// The values of a launch that later ones read.

@@ -11,6 +11,8 @@
 
 mod copy_rule;
 mod knob;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod launches;
 mod overlap;
 mod seam;
 mod sm90;
@@ -32,6 +34,8 @@ use crate::plan::ScheduleTextError;
 use crate::problem::Problem;
 
 pub use copy_rule::CopyRule;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub(crate) use launches::is_cheaper_cut;
 pub use overlap::Overlap;
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};

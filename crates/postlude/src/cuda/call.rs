@@ -166,6 +166,11 @@ impl PreparedCall {
                 return Ok(call);
             }
         }
+        if let Some(cut) = kernel.cheaper_cut(problem, device)
+            && let Ok(call) = PreparedCall::of(cut, device, &checked.on(cut, device))
+        {
+            return Ok(call);
+        }
         match kernel.plan(problem, placements, device) {
             Ok(all) => PreparedCall::planned(kernel, device, checked, all),
             Err(refusal) => {

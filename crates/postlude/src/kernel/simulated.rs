@@ -119,6 +119,11 @@ impl Compiled {
         {
             return Ok(schedule);
         }
+        if let Some(cut) = self.cheaper_cut(problem)
+            && let Ok(schedule) = cut.sim_schedule(problem, arguments)
+        {
+            return Ok(schedule);
+        }
         let uncut = self.source().schedule(problem, arguments);
         self.or_cut(uncut, |cut| cut.sim_schedule(problem, arguments))
     }
@@ -169,6 +174,14 @@ impl Call<'_> {
             let (problem, inputs) = (self.problem, self.borrowed());
             let call = Call { compiled: &copied, problem, inputs, outputs: Vec::new() };
             match call.simulated_uncut(outputs, each) {
+                Err(refusal) if refusal.is_refusal() => {}
+                simulated => return simulated,
+            }
+        }
+        if let Some(compiled) = self.compiled.cheaper_cut(self.problem) {
+            let (problem, inputs) = (self.problem, self.borrowed());
+            let call = Call { compiled, problem, inputs, outputs: Vec::new() };
+            match call.simulated(outputs, each) {
                 Err(refusal) if refusal.is_refusal() => {}
                 simulated => return simulated,
             }

@@ -96,6 +96,9 @@ impl Compiled {
         if let Some(copied) = self.copied(problem, &placements).filter(is_planned) {
             return copied;
         }
+        if let Some(cut) = self.cheaper_cut(problem).filter(|it| is_planned(it)) {
+            return cut.clone();
+        }
         match self.cut() {
             Some(cut) if !is_planned(self) => cut.as_run(problem, chip),
             Some(_) | None => self.clone(),

@@ -59,7 +59,7 @@ pub(crate) use raster::RasterOrder;
 pub(crate) use refusal::Sm90Refusal;
 pub(crate) use reuse::reused;
 pub(crate) use row_needs::RowNeeds;
-pub(crate) use rows::{column_inputs, row_folds};
+pub(crate) use rows::{column_inputs, computed_again, row_folds};
 pub(crate) use scaling::{ColumnScale, scaled_rows, scales_sums};
 pub(crate) use schedule::Sm90Schedule;
 pub(crate) use shared_strides::SharedStrides;

@@ -1,7 +1,7 @@
 //! The row kernel of a launch without a product: threads hold whole rows in registers between the passes over them.
 //!
 //! A tile has a few rows, each of which as many threads hold; `held` says which columns a thread has. A thread loads its
-//! columns once, 16 bytes at a time and tiles ahead (`staging`); passes over the row fold them, threads combine by shuffles
+//! columns once, 16 bytes at a time (`staging`); passes over the row fold them, threads combine by shuffles
 //! and through shared memory (`exchange`), and the visit stores what it computes from the same registers. There are no load
 //! warps, no tensor maps and, but for rows that warps share, no barriers: memory is busy while threads wait for each other.
 //!
@@ -17,7 +17,7 @@ use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::types::U32;
 
 use crate::graph::{InputId, Kind, NodeId, Op};
-use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds};
+use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds, computed_again};
 
 use super::chip::EpilogueChip;
 use super::memory::Memory;
@@ -39,6 +39,8 @@ struct RowKernel<'a, 'k, C> {
     staging: Staging<'k, C>,
     /// Whether the graph asks for an element's row or column.
     indexed: bool,
+    /// Values of elements that passes compute again.
+    again: Vec<bool>,
 }
 
 /// What is known of a thread's elements, of each vector of them in order.
@@ -55,7 +57,8 @@ pub(super) fn hold_rows<'k, C: EpilogueChip>(
     let exchange = RowExchange::new(k, plan, &holder);
     let staging = Staging::new(k, plan, &holder, needs.vector);
     let indexed = plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_)));
-    RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed }.run();
+    let again = computed_again(plan.program);
+    RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed, again }.run();
 }
 
 impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
@@ -157,11 +160,27 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         }
     }
 
-    /// Forgets what elements know of their columns, so that no registers hold it until the next pass.
-    fn forget_columns(&self, elements: &mut [Environment<'k>]) {
+    /// What has to be computed of an element for some values of it: all that they are made of, up to what is known.
+    fn missing(&self, roots: impl Iterator<Item = NodeId>, element: &Environment<'k>) -> Vec<bool> {
         let graph = self.plan.graph;
-        let along = graph.nodes().filter(|(_, node)| node.ty.axes.kind() == Kind::AlongColumns);
-        for (id, _) in along {
+        let mut wanted = vec![false; graph.len()];
+        roots.for_each(|root| wanted[root.index()] = true);
+        for (id, node) in graph.nodes().rev() {
+            let is_unknown = node.ty.axes.kind() == Kind::Tile && element[id.index()].is_none();
+            if wanted[id.index()] && is_unknown {
+                node.op.operands().for_each(|operand| wanted[operand.index()] = true);
+            }
+        }
+        wanted
+    }
+
+    /// Forgets what elements know of their columns, and what is computed again from loaded elements, so that no registers
+    /// hold it until the next pass.
+    fn forget(&self, elements: &mut [Environment<'k>]) {
+        let graph = self.plan.graph;
+        let forgotten =
+            |id: NodeId| graph.ty(id).axes.kind() == Kind::AlongColumns || self.again[id.index()];
+        for (id, _) in graph.nodes().filter(|(id, _)| forgotten(*id)) {
             for element in elements.iter_mut() {
                 element[id.index()] = None;
             }
@@ -183,8 +202,8 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
                 Destination::Map(_) => panic!("compiler bug: a held row that TMA stores"),
             })
             .collect();
-        let only =
-            self.plan.program.terms_of(outputs.iter().map(|(output, _)| output.value), false);
+        let values = outputs.iter().map(|(output, _)| output.value);
+        let only = self.missing(values, &elements[0][0]);
         let start = |memory: &Memory<'k>| {
             memory.element_of_row(self.k, (row.batch, row.at, row.at)).pointer()
         };

@@ -62,33 +62,26 @@ pub(super) fn without_blocks(tile: Tile, needs: &Needs, ctas: u32, c_stages: u32
 fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     let needs = needs.held_by(tile)?;
     let most = needs.rows?.ctas(tile, needs.work);
-    let with = |ctas, c_stages| without_blocks(tile, &needs, ctas, c_stages);
-    // As few tiles ahead as keep memory busy, or as many as shared memory holds.
-    let fits = |schedule: &Sm90Schedule| {
-        schedule.ctas * (schedule.shared_bytes() + CTA_BYTES) - CTA_BYTES <= chip.shared_bytes
-    };
-    let enough = |schedule: &Sm90Schedule| {
-        let bytes = schedule.held_stage_bytes();
-        bytes == 0 || schedule.ctas * (schedule.c_stages - 1) * bytes >= AHEAD_BYTES
-    };
-    let deepest = |ctas: u32| {
-        let mut held = (2..=MOST_STAGES).map(|stages| with(ctas, stages)).take_while(fits);
-        let mut last = held.next()?;
-        for schedule in held {
-            if enough(&last) {
-                break;
-            }
-            last = schedule;
+    // A CTA for each tile: on an H200 that was faster than CTAs that load tiles ahead, whatever the bytes under way.
+    let mut held = (1..=most).map(|ctas| without_blocks(tile, &needs, ctas, 1)).take_while(|one| {
+        one.ctas * (one.shared_bytes() + CTA_BYTES) - CTA_BYTES <= chip.shared_bytes
+    });
+    let mut last = held.next()?;
+    for schedule in held {
+        if last.ctas >= FEWEST_CTAS && last.ctas * last.held_stage_bytes() >= LOADED_BYTES {
+            break;
         }
-        Some(last)
-    };
-    (1..=most).rev().find_map(deepest)
+        last = schedule;
+    }
+    Some(last)
 }
 
 /// Shared memory of an SM that each CTA takes beside its own.
 const CTA_BYTES: u32 = 1024;
-/// Bytes of an SM's loads that are under way: more than Little's law asks for, since tiles are computed meanwhile.
-const AHEAD_BYTES: u32 = 64 * 1024;
+/// Bytes that an SM's CTAs load at most: more than Little's law asks for, since some of them compute meanwhile.
+const LOADED_BYTES: u32 = 64 * 1024;
+/// CTAs of an SM, of which some load while others compute.
+const FEWEST_CTAS: u32 = 3;
 
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
@@ -176,7 +169,7 @@ pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     let unlimited = Sm90 { shared_bytes: u32::MAX, ..Sm90::H200 };
     let Some(schedule) = fit(tile, needs, unlimited) else { return 0 };
     if tile.holds_rows() {
-        return Sm90Schedule { c_stages: 2, ..schedule }.shared_bytes();
+        return Sm90Schedule { c_stages: 1, ..schedule }.shared_bytes();
     }
     let with = |slots: &Slots| {
         let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;

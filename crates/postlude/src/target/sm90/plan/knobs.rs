@@ -54,7 +54,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
         ("stages", mainloop_stages.contains(&schedule.stages)),
-        ("c_stages", stages(schedule.c_stages) && (!tile.holds_rows() || schedule.c_stages > 1)),
+        ("c_stages", stages(schedule.c_stages)),
         ("d_stages", stages(schedule.d_stages)),
         (
             "wgmma_in_flight",

@@ -10,7 +10,9 @@ use super::schedule::Sm90Schedule;
 
 /// Bytes that memory moves in a cycle, and bytes in flight for which an SM gets its part of them.
 const MEMORY_BYTES: f64 = 2400.0;
-const IN_FLIGHT: f64 = 40.0 * 1024.0;
+const IN_FLIGHT: f64 = 32.0 * 1024.0;
+/// Bytes more for each pass, in which a CTA loads nothing.
+const IN_PASS: f64 = 12.0 * 1024.0;
 /// Instructions of an element beside those of its graph, and of a thread for each tile and pass.
 const ELEMENT: f64 = 3.0;
 const TILE: f64 = 60.0;
@@ -22,7 +24,7 @@ const WARPS: f64 = 20.0;
 /// How much of what takes less time does not overlap with what takes more.
 const NOT_OVERLAPPED: f64 = 0.2;
 /// How much longer pieces of rows take than whole rows, for pieces of this many bytes, and tiles of nothing.
-const PIECE_BYTES: f64 = 128.0;
+const PIECE_BYTES: f64 = 16.0;
 const BEYOND: f64 = 0.2;
 /// Cycles from a tile's first load to its last store, and of each pass.
 const LATENCY: f64 = 600.0;
@@ -38,8 +40,10 @@ pub(super) fn cycles(
     let (tile, processors) = (schedule.tile, f64::from(chip.processors));
     let [along_rows, along_columns] = schedule.clusters(problem).map(|count| count as f64);
     let tiles = along_rows * along_columns * problem.batch as f64;
-    let grid = f64::from(schedule.grid(problem, chip));
-    let waves = (tiles / grid).ceil();
+    let grid = f64::from(schedule.ctas * chip.processors).min(tiles);
+    // CTAs of one tile follow each other without waiting for all.
+    let waves = tiles / grid;
+    let waves = if schedule.is_one_tile_a_cta() { waves } else { waves.ceil() };
     let threads = f64::from(schedule.threads());
     let per_thread = f64::from(tile.row_elements()) * (f64::from(schedule.needs.work) + ELEMENT)
         + TILE
@@ -51,11 +55,11 @@ pub(super) fn cycles(
     let sizes = [problem.batch, problem.rows, problem.product_columns()];
     let elements: f64 = sizes.into_iter().map(|size| size as f64).product();
     let inside = elements / (tiles * f64::from(tile.rows * tile.columns));
-    let ahead = schedule.ctas * (schedule.c_stages - 1) * schedule.held_stage_bytes();
-    let in_flight = match needs.loaded {
-        0 => 1.0,
-        _ => (f64::from(ahead) * inside / IN_FLIGHT).clamp(0.05, 1.0),
-    };
+    let ahead = schedule.c_stages.max(2) - 1;
+    let loaded = f64::from(schedule.ctas * ahead * schedule.held_stage_bytes());
+    let wanted = IN_FLIGHT + IN_PASS * f64::from(needs.passes);
+    let in_flight =
+        if needs.loaded == 0 { 1.0 } else { (loaded * inside / wanted).clamp(0.05, 1.0) };
     let idle = waves * grid / tiles;
     // Short pieces of long rows are far from each other, and vectors beyond the last column keep their threads idle.
     let columns = problem.product_columns() as f64;
@@ -67,5 +71,7 @@ pub(super) fn cycles(
     let slowed = idle * (1.0 + pieces + BEYOND * (1.0 - inside));
     let moved = elements * f64::from(needs.moved) / (MEMORY_BYTES * in_flight) * slowed;
     let overlapped = moved.max(computed) + NOT_OVERLAPPED * moved.min(computed);
-    overlapped + LATENCY + PASS_LATENCY * f64::from(needs.passes)
+    // Memory is not busy both ways while the first tiles are loaded, and the last ones stored.
+    let filling = grid * f64::from(ahead * schedule.held_stage_bytes()) / MEMORY_BYTES;
+    overlapped + filling + LATENCY + PASS_LATENCY * f64::from(needs.passes)
 }

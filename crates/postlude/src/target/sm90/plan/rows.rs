@@ -4,7 +4,7 @@
 //! the tiles that hold it. Invariant: where `RowNeeds` is there, the emitter can write a row kernel for the program.
 
 use crate::dtype::DType;
-use crate::graph::{Axes, InputId, Kind, NodeId, Op, Output};
+use crate::graph::{Axes, Binary, InputId, Kind, NodeId, Op, Output};
 use crate::lower::{Batches, Reduction, ReductionScope, TileProgram};
 use crate::placement::{Placement, Placements};
 use crate::problem::{BodyStrides, Problem};
@@ -16,8 +16,12 @@ use super::partials::FoldWords;
 use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
 use super::row_needs::RowNeeds;
 
-/// Tiles of a row kernel: threads of a row, and elements of a thread, by the rows of 256 threads; then longer rows.
-pub(super) const ROW_TILES: [Tile; 22] = [
+/// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, and longer rows.
+pub(super) const ROW_TILES: [Tile; 26] = [
+    rows(1, 8192, 1),
+    rows(1, 4096, 1),
+    rows(1, 2048, 1),
+    rows(1, 1024, 1),
     rows(1, 8192, 2),
     rows(1, 4096, 2),
     rows(1, 2048, 2),
@@ -214,14 +218,43 @@ fn elements_for(program: &TileProgram, roots: &[NodeId]) -> Vec<bool> {
     wanted
 }
 
+/// Instructions of an element, beside its loads, for which it is computed again rather than kept in registers.
+const AGAIN: u32 = 2;
+
+/// Values of elements that each pass computes again from what was loaded: few instructions, and more CTAs for it.
+pub(crate) fn computed_again(program: &TileProgram) -> Vec<bool> {
+    let graph = program.graph();
+    let is_tile = |id: NodeId| graph.ty(id).axes.kind() == Kind::Tile;
+    // Instructions of an element, where they are few.
+    let mut few: Vec<Option<u32>> = Vec::with_capacity(graph.len());
+    for (id, node) in graph.nodes() {
+        let is_cheap = matches!(
+            node.op,
+            Op::Binary(Binary::Add | Binary::Subtract | Binary::Multiply, ..) | Op::Fma(..)
+        );
+        let cost = if matches!(node.op, Op::Input(_)) || !is_tile(id) {
+            Some(0)
+        } else if is_cheap {
+            let operands = node.op.operands().map(|operand| few[operand.index()]);
+            operands.sum::<Option<u32>>().map(|all| all + 1)
+        } else {
+            None
+        };
+        few.push(cost.filter(|cost| *cost <= AGAIN));
+    }
+    graph.nodes().map(|(id, _)| is_tile(id) && few[id.index()].is_some()).collect()
+}
+
 /// Floats of an element that are computed for one pass and used after it.
 fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
     let graph = program.graph();
     let folded = |some: &[&[Reduction]]| -> Vec<NodeId> {
         some.iter().flat_map(|pass| pass.iter().flat_map(|one| one.operands())).collect()
     };
+    let again = computed_again(program);
     let after = |number: usize| {
-        let before = elements_for(program, &folded(&passes[..number]));
+        let mut before = elements_for(program, &folded(&passes[..number]));
+        before.iter_mut().zip(&again).for_each(|(before, again)| *before &= !again);
         let mut later = folded(&passes[number..]);
         later.extend(graph.outputs().iter().map(|output| output.value));
         let needed = elements_for(program, &later);
@@ -269,10 +302,10 @@ mod tests {
     const COLUMNS: &str = "kernel k(X: f32[M, N]) -> s: f32[N] { s = sum(X, M) }";
 
     #[test]
-    fn one_float_of_an_element_waits_for_softmax_and_norms_and_none_for_sums() {
+    fn one_float_of_an_element_waits_for_softmax_and_none_for_norms_and_sums() {
         let kept = |source| needs(source, 4096).rows.map(|rows| (rows.kept, rows.vector));
         assert_eq!(kept(SOFTMAX), Some((1, 8)));
-        assert_eq!(kept(NORM), Some((1, 4)));
+        assert_eq!(kept(NORM), Some((0, 4)));
         assert_eq!(kept(SUMS), Some((0, 4)));
         assert_eq!(kept(COLUMNS), None);
     }

@@ -162,12 +162,18 @@ impl Sm90Schedule {
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
     }
 
+    /// Whether each CTA has one tile: rows are held, and no tiles are loaded ahead.
+    pub(super) fn is_one_tile_a_cta(&self) -> bool {
+        self.tile.holds_rows() && self.c_stages == 1
+    }
+
     /// CTAs for a problem on a chip.
     pub(crate) fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
         let clusters = self.work_tiles(problem);
         let blocks = self.tile.cluster.blocks();
         let together = chip.together(blocks) * self.ctas;
-        let limit = self.grid_limit.map_or(together, |limit| limit.min(together));
+        let most = if self.is_one_tile_a_cta() { u32::MAX } else { together };
+        let limit = self.grid_limit.map_or(most, |limit| limit.min(most));
         (clusters.clamp(1, u64::from(limit / blocks).max(1)) as u32) * blocks
     }
 }

@@ -53,7 +53,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
     ) -> Vec<State<'k>> {
         let evaluator = self.evaluator();
         let roots = reductions.iter().flat_map(|one| one.operands());
-        let only = self.plan.program.terms_of(roots, false);
+        let only = self.missing(roots, &elements[0][0]);
         let mut totals: Vec<State<'k>> = Vec::new();
         for (number, elements) in elements.iter_mut().enumerate() {
             self.compute((row, number), environment, elements, &only);
@@ -61,7 +61,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
                 Self::fold_vector(&evaluator, (row, number), environment, elements, *one)
             };
             let states: Vec<State<'k>> = reductions.iter().map(fold).collect();
-            self.forget_columns(elements);
+            self.forget(elements);
             totals = if number == 0 {
                 states
             } else {

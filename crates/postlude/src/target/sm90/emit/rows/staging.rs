@@ -77,7 +77,7 @@ impl<'k, C: EpilogueChip> Staging<'k, C> {
         }
     }
 
-    /// Issues the copies of a tile that is as many tiles ahead as there are slots, if there is one, and waits for those of
+    /// Issues the copies of a tile that is as many tiles ahead as there are other slots, if there is one, and waits for those of
     /// the next tile.
     pub(super) fn advance(
         &self,

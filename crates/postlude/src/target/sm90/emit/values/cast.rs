@@ -75,7 +75,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
 
     /// Rounds to a type of floats and back.
     pub(crate) fn rounded(&self, to: DType, a: Reg<'k, F32>) -> Reg<'k, F32> {
-        let half = |half| self.k.f32_of_half(half, self.k.half_of_f32(half, a));
+        let half = || self.k.f32_of_half(Half::F16, self.k.half_of_f32(Half::F16, a));
+        // The upper half of a float, above zeros: the pair is the float.
+        let upper = || self.k.bits_to_f32(self.k.pack_halves(Half::BF16, 0.0, a));
         let eighth = |format| {
             let [low, _] = self.k.unpack_halves(
                 Half::F16,
@@ -84,8 +86,8 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             low
         };
         match to {
-            DType::F16 => half(Half::F16),
-            DType::BF16 => half(Half::BF16),
+            DType::F16 => half(),
+            DType::BF16 => upper(),
             DType::F8E4M3 => eighth(Packed8::E4M3),
             DType::F8E5M2 => eighth(Packed8::E5M2),
             DType::F8E8M0 => scale_value(self.k, scale_code(self.k, a)),
