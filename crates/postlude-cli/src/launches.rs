@@ -41,6 +41,14 @@ impl Launches {
         Ok(Launches { all: all.map_err(|error| loaded.failure(error))?, text })
     }
 
+    /// Refuses sizes that one of them does not take: before inputs are drawn, which may take long.
+    pub(crate) fn require(&self, loaded: &Loaded, options: &Options) -> Result<(), Failure> {
+        for launch in self.chosen(None)? {
+            launch.problem(loaded, options, false).planned()?;
+        }
+        Ok(())
+    }
+
     /// All of them, or the one of a number, counted from 1.
     pub(crate) fn chosen(&self, number: Option<usize>) -> Result<Vec<Numbered<'_>>, Mistake> {
         let of = self.all.len();
@@ -114,7 +122,7 @@ fn as_run(
         if let Some(chunked) = GpuProblem::new(loaded, cut, options, arguments)?.chunked()? {
             return in_chunks(problem, &why, chunked);
         }
-        (cut.clone(), Some(why))
+        (cut.as_run(&problem.problem, Chip::STANDARD), Some(why))
     } else {
         let graph = compiled.optimised();
         let several = graph.declared_inputs().len() < graph.inputs().len();

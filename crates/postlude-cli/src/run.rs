@@ -48,13 +48,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     Need::of(compiled.defined(), &problem, likely, extent).require()?;
 
     if fixed == Some(Backend::Sim) {
-        // Before inputs are drawn, which may take long at sizes that no launch takes.
-        let launches = Launches::of(&loaded, &compiled, &options, &arguments.compile)?;
-        for launch in launches.chosen(None)? {
-            launch.problem(&loaded, &options, false).planned()?;
-        }
+        Launches::of(&loaded, &compiled, &options, &arguments.compile)?
+            .require(&loaded, &options)?;
     }
-
     let progress = Progress::start(Reader::of(arguments.json));
     progress.say("making inputs");
     let data = inputs::make(&loaded, &problem, arguments.seed)?;

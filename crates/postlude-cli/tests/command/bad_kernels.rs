@@ -188,8 +188,14 @@ const LINES: &[(&[&str], &str)] = &[
     (&["run", "x, y = halves(A @ B); D = x", "--size", "M=2,N=7,K=2"], "not even"),
     (&["run", "D = A @ B", "--schedule", "/nowhere"], "nowhere"),
     (&["emit", "D = A @ W.T"], "sizes of"),
-    (&["emit", "D = softmax(A @ W.T, N)", "--size", "M=8,N=2048,K=8"], "at most 1024 columns"),
-    (&["emit", "z = A @ W.T; D = z - mean(z, M)", "--size", "M=8,N=8,K=8"], "two launches"),
+    (
+        &["emit", "D = softmax(A @ W.T, N)", "--size", "M=8,N=2048,K=8", "--one-launch"],
+        "at most 1024 columns",
+    ),
+    (
+        &["emit", "z = A @ W.T; D = z - mean(z, M)", "--size", "M=8,N=8,K=8", "--one-launch"],
+        "two launches",
+    ),
     (&["explain", "D = A @ B", "--stage", "nothing"], "schedule"),
     (&["sim", "/nowhere.ptx"], "--launch"),
     (&["show", "no_such_kernel"], "no kernel"),
@@ -220,7 +226,7 @@ fn bad_command_lines_are_mistakes() {
 
 #[test]
 fn a_refusal_underlines_its_statement_and_names_the_cure() {
-    let sizes = ["--size", "M=64,N=2048,K=64"];
+    let sizes = ["--size", "M=64,N=2048,K=64", "--one-launch"];
     for (source, statement) in [
         ("z = A @ W.T; D = softmax(z, N)", "^^^^^^^^^^^^^^^^^"),
         ("z = A @ W.T; D = z - mean(z, M)", "^^^^^^^^^^^^^^^^^^"),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue;
 use crate::dtype::DType;
-use crate::syntax::{Ast, ExprId, ExprKind, Name, nearest};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Name, Signature, nearest};
 
 use super::dims::is_dim_argument;
 use super::error::{CheckError, Warning};
@@ -33,8 +33,12 @@ pub(super) fn check(ast: &Ast) -> Result<(), Vec<CheckError>> {
 /// Inputs that statements assign, and names that are read before they are assigned, each once.
 fn misplaced(ast: &Ast) -> Vec<CheckError> {
     let mut errors = Vec::new();
-    let inputs = ast.signature.iter().flat_map(|signature| &signature.inputs);
-    let inputs: BTreeSet<&str> = inputs.map(|input| input.name.text.as_str()).collect();
+    let names = |declared: fn(&Signature) -> &[Declaration]| -> BTreeSet<&str> {
+        let declared = ast.signature.iter().flat_map(declared);
+        declared.map(|one| one.name.text.as_str()).collect()
+    };
+    // A name that is an output too is declared twice.
+    let inputs = &names(|signature| &signature.inputs) - &names(|signature| &signature.outputs);
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, statement) in ast.statements.iter().enumerate() {
         for Name { text, span } in &statement.targets {

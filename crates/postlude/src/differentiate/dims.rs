@@ -15,7 +15,8 @@ pub(super) struct Info {
     pub(super) dims: Vec<Dim>,
     /// The last product that its value is made of: its number, and its rows and columns.
     last: Option<(usize, [Dim; 2])>,
-    /// The last two dims of the first of the tensors with the most dims that it reads, as they read, and how many it has.
+    /// The last two dims of the first of the tensors with the most dims that it reads, as they read and as fine as any of
+    /// them has these, and how many it has.
     leaf: Option<(usize, [Dim; 2])>,
 }
 
@@ -61,7 +62,15 @@ impl Info {
             (a, b) => a.clone().or_else(|| b.clone()),
         };
         let leaf = match (&self.leaf, &other.leaf) {
-            (Some(a), Some(b)) => Some(if b.0 > a.0 { b } else { a }.clone()),
+            (Some(a), Some(b)) => {
+                let ((rank, own), (_, other)) = if b.0 > a.0 { (b, a) } else { (a, b) };
+                let is_finer =
+                    |own: &Dim, dim: &Dim| dim.same_base(own) && dim.divisor() < own.divisor();
+                let finest = own.clone().map(|own| {
+                    other.iter().find(|dim| is_finer(&own, dim)).cloned().unwrap_or(own)
+                });
+                Some((*rank, finest))
+            }
             (a, b) => a.clone().or_else(|| b.clone()),
         };
         Info { dims, last, leaf }
@@ -117,6 +126,8 @@ pub(super) struct Known {
     pub(super) products: usize,
     /// Rows that are cut into segments.
     pub(super) cuts: Vec<Cut>,
+    /// The rows and columns of its products, where all have the same: what `row` and `col` number.
+    space: Option<[Dim; 2]>,
 }
 
 /// The same, which has no dim of segments where it has their rows.
@@ -129,15 +140,33 @@ pub(super) fn without_segments(mut info: Info, cuts: &[Cut]) -> Info {
 
 impl Known {
     pub(super) fn of(ast: &Ast, signature: &Signature, save: Save) -> Known {
-        // Which rows are cut is known behind the first time.
-        let known = Known::given(ast, signature, save, Vec::new());
-        if known.cuts.is_empty() { known } else { Known::given(ast, signature, save, known.cuts) }
+        // Which rows are cut, and what products vary along, is known behind the first time.
+        let known = Known::given(ast, signature, save, (Vec::new(), None));
+        let space = known.common_space(ast);
+        if known.cuts.is_empty() && space.is_none() {
+            return known;
+        }
+        Known::given(ast, signature, save, (known.cuts, space))
     }
 
-    /// The same where these rows are cut.
-    fn given(ast: &Ast, signature: &Signature, save: Save, cuts: Vec<Cut>) -> Known {
+    /// The rows and columns of all products, where they are the same.
+    fn common_space(&self, ast: &Ast) -> Option<[Dim; 2]> {
+        let products =
+            ast.exprs.iter().filter(|(_, expr)| matches!(expr.kind, ExprKind::Product(..)));
+        let mut spaces = products.map(|(id, _)| self.of_id(id).reads());
+        let first = spaces.next()??;
+        spaces.all(|space| space.as_ref() == Some(&first)).then_some(first)
+    }
+
+    /// The same where these rows are cut, and `row` and `col` number these dims.
+    fn given(
+        ast: &Ast,
+        signature: &Signature,
+        save: Save,
+        (cuts, space): (Vec<Cut>, Option<[Dim; 2]>),
+    ) -> Known {
         let infos = Vec::with_capacity(ast.exprs.len());
-        let mut known = Known { save, infos, products: 0, cuts };
+        let mut known = Known { save, infos, products: 0, cuts, space };
         for (id, expr) in ast.exprs.iter() {
             let info = known.info(ast, signature, id, &expr.kind);
             known.infos.push(without_segments(info, &known.cuts));
@@ -205,6 +234,10 @@ impl Known {
             } else {
                 self.part(ast, statement.value, at, count)
             };
+        }
+        if let (Some([row, column]), "row" | "col") = (&self.space, name) {
+            let dim = if name == "row" { row } else { column };
+            return Info::of_tensor(std::slice::from_ref(dim));
         }
         let input = signature.inputs.iter().find(|input| input.name.text == name);
         let dims = input.and_then(|input| input.dims.as_deref());

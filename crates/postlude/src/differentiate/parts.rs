@@ -22,8 +22,9 @@ impl Sweep<'_> {
                 let is_picked = self.infix(Infix::Equal, column, arguments[1]);
                 let zero = self.number(0.0);
                 let value = self.call("where", &[is_picked, c, zero]);
-                let info = self.info(value).with(self.info(arguments[0]));
-                self.infos[value.0 as usize] = info;
+                // It has the columns of what it is picked from, and reads none of it.
+                let dims = self.info(arguments[0]).dims.clone();
+                self.infos[value.0 as usize] = self.info(value).with_dims(dims);
                 self.add(arguments[0], value);
                 Ok(())
             }
@@ -131,7 +132,10 @@ impl Sweep<'_> {
         let skipped = usize::from(function.text == "split");
         parts.extend(runs.skip(skipped).collect::<Vec<_>>());
         let joined = if function.text == "pairs" { "join" } else { "concat" };
-        let info = self.info(arguments[0]).clone();
+        // It reads what its parts read.
+        let read = parts.iter().map(|part| self.info(*part));
+        let read = read.fold(Info::default(), |all, part| all.with(part));
+        let info = read.with_dims(self.info(arguments[0]).dims.clone());
         let parts = if joined == "join" { parts[..2].to_vec() } else { parts };
         let value = self.push(called(joined, false, parts), info);
         self.add(arguments[0], value);

@@ -83,7 +83,8 @@ impl Compiled {
     }
 
     /// The same kernel as a call of these sizes runs it: with an operand computed in the mainloop, with copies, or cut.
-    pub(super) fn as_run(&self, problem: &Problem, chip: Chip) -> Compiled {
+    #[doc(hidden)]
+    pub fn as_run(&self, problem: &Problem, chip: Chip) -> Compiled {
         let is_planned = |compiled: &Compiled| {
             let placements = Placements::packed(&compiled.optimised, problem);
             let planning = compiled.planning(problem, &placements, chip);

@@ -192,7 +192,6 @@ const UNEVEN: &[&str] = &["fp8_row_column_quantise", "lincomb_topk_softmax", "sm
 const WITHOUT: &[&str] = &[
     "batched_bias_gradient",
     "classifier_loss_backward",
-    "cross_entropy_chunk",
     "deepseek_grouped_router",
     "deepseek_router",
     "geglu_backward",
@@ -270,6 +269,15 @@ const FORMS: &[(&str, &str, &str)] = &[
     ("", "D: f32[M, N]", "a, b = halves(A @ W.T); D = concat(a * b, b)"),
     ("", "D: f32[M, N/2]", "a, b = pairs(A @ W.T, 8); D = a * sigmoid(b)"),
     ("", "D: f32[M]", "D = prod(1.0 + 0.1 * (A @ W.T), N)"),
+    ("", "D: f32[M, N]", "D = A @ W.T * rsqrt(size(K))"),
+    ("", "D: f32[M, N]", "D = tanh(A @ W.T / size(K))"),
+    (", t: i32[M]", "D: f32[M]", "D = pick(A @ W.T, t)"),
+    ("", "D: f32[M, N/2]", "g, u = halves(A @ W.T); D = g + u"),
+    (
+        ", f: f32[N/2]",
+        "D: f32[M, N]",
+        "a, b = pairs(A @ W.T); c = cos(0.1 * f32(row) * f); D = join(a * c, b * c)",
+    ),
     (
         ", V: f32[E, P, K], b: f32[E, P], w: f32[M], e: i32[E]",
         "D: f32[M, P]",
