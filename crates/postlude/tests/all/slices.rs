@@ -71,7 +71,7 @@ fn partial_sums_of_every_kind_meet() {
             5,
         ),
     ];
-    let at = sizes(&[("M", 130), ("N", 144), ("K", 650)]);
+    let at = sizes(&[("M", 130), ("N", 144), ("K", 648)]);
     let mut random = Random::new(3);
     for (source, slices) in kernels {
         let kernel = Kernel::parse(source).expect("it types");
