@@ -27,6 +27,9 @@ pub(crate) fn accept(
     if !schedule.counts(problem) {
         return Err(Sm90Refusal::TooLarge);
     }
+    if !schedule.has_whole_spans(problem) {
+        return Err(Sm90Refusal::Knob { knob: "tile" });
+    }
     let [rows, columns] = schedule.clusters(problem);
     if rows.max(columns) * u64::from(schedule.raster.group) > u64::from(u32::MAX) {
         return Err(Sm90Refusal::Knob { knob: "raster" });

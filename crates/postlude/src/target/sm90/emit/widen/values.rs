@@ -13,16 +13,16 @@ use crate::target::sm90::emit::values::{Value, run_of_row, scale_value, tf32_val
 
 /// Where an input's values of a row begin.
 #[derive(Clone, Copy)]
-pub(super) struct RowBase<'k>(Option<Location<'k>>);
+pub(in crate::target::sm90::emit) struct RowBase<'k>(Option<Location<'k>>);
 
 /// The bits of an input that was loaded, and where they begin in their byte.
-pub(super) struct Pending<'k> {
+pub(in crate::target::sm90::emit) struct Pending<'k> {
     bits: Option<Var<'k, B32>>,
     shift: Option<Var<'k, U32>>,
 }
 
 /// Where the values of a row begin.
-pub(super) fn rows<'k>(
+pub(in crate::target::sm90::emit) fn rows<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     batch: Batch<'k>,
@@ -39,7 +39,7 @@ pub(super) fn rows<'k>(
 }
 
 /// Loads the values of a row at an element of the contraction.
-pub(super) fn load<'k>(
+pub(in crate::target::sm90::emit) fn load<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -56,7 +56,7 @@ pub(super) fn load<'k>(
 }
 
 /// The same into what holds the values of another stage.
-pub(super) fn reload<'k>(
+pub(in crate::target::sm90::emit) fn reload<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -75,7 +75,7 @@ pub(super) fn reload<'k>(
 }
 
 /// What was loaded, as values.
-pub(super) fn take<'k>(
+pub(in crate::target::sm90::emit) fn take<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     pending: &[Pending<'k>],
