@@ -231,9 +231,9 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         });
         let spans = work_tile.steps / (self.span() / self.parameters.operands[1].part.depth);
         // By itself, so that ptxas sees that no sum survives from one work tile to the next.
-        ring.consume_behind(at, |stage| self.span_of(&rows, stage, None));
+        ring.consume_behind(at, |stage| self.span_of(&rows, stage, (None, spans)));
         k.for_(1, spans, 1, |span| {
-            ring.consume_behind(at, |stage| self.span_of(&rows, stage, Some(span)));
+            ring.consume_behind(at, |stage| self.span_of(&rows, stage, (Some(span), spans)));
         });
         k.wgmma_wait(0);
         ring.release_held(at);
@@ -254,19 +254,37 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         span.mad(self.span(), own).min(self.parameters.inner - 1)
     }
 
+    /// Loads what the elements of the span of this number share.
+    fn reload(&self, rows: &[Row<'k>; ROWS], span: Reg<'k, U32>, spans: Reg<'k, U32>) {
+        // Runs lie in every span alike.
+        let alike = self.values.runs().all(|run| self.span().is_multiple_of(run));
+        for row in rows {
+            for (run, pending) in (0..).zip(&row.pending) {
+                if alike {
+                    let on = (self.span(), span.lt(spans));
+                    values::advance(self.values, self.k, &row.bases, pending, on);
+                } else {
+                    let depth = self.depth(span, run);
+                    values::reload(self.values, self.k, &row.bases, pending, depth);
+                }
+            }
+        }
+    }
+
     /// Multiplies a tile's first span, or the one of this number, and loads what the next one's elements share.
-    fn span_of(&self, rows: &[Row<'k>; ROWS], stage: Reg<'k, U32>, number: Option<Reg<'k, U32>>) {
+    fn span_of(
+        &self,
+        rows: &[Row<'k>; ROWS],
+        stage: Reg<'k, U32>,
+        (number, spans): (Option<Reg<'k, U32>>, Reg<'k, U32>),
+    ) {
         let k = self.k;
         let next = number.map_or_else(|| k.imm(1), |number| number + 1);
         let shared: Vec<Vec<Vec<Option<Value<'k>>>>> = rows
             .iter()
             .map(|row| row.pending.iter().map(|one| values::take(self.values, k, one)).collect())
             .collect();
-        for row in rows {
-            for (run, pending) in (0..).zip(&row.pending) {
-                values::reload(self.values, k, &row.bases, pending, self.depth(next, run));
-            }
-        }
+        self.reload(rows, next, spans);
         let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };
         let of_run = |shared| Elements::new(self.widened, evaluator, shared);
         let elements: Vec<Vec<Elements<'_, 'k>>> =
@@ -282,8 +300,7 @@ impl<'a, 'k> Multiplier<'a, 'k> {
                     let run = (unit * self.unit() + step * DEPTH) / self.run();
                     let of_row = |row: usize| {
                         let words = words[row][step as usize];
-                        let decode = |narrow, less| self.picks.decode(narrow, words, less);
-                        elements[row][run as usize].packed(&decode)
+                        elements[row][run as usize].fragment(&self.picks, words)
                     };
                     let [first, second] = [of_row(0), of_row(1)];
                     [first[0], second[0], first[1], second[1]]

@@ -310,7 +310,7 @@ impl Needs {
         let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
         let swapped: &[Tile] = if widened { &[SWAPPED] } else { &[] };
-        CANDIDATES.iter().chain(swapped).chain(whole_rows).chain(held).chain(elements)
+        swapped.iter().chain(CANDIDATES).chain(whole_rows).chain(held).chain(elements)
     }
 
     /// Columns of the widest tile of the epilogue.

@@ -25,7 +25,7 @@ pub(crate) const SWAPPED_COLUMNS: u32 = 64;
 /// Parts of a span's K, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
 pub(crate) const K_PARTS: u32 = 2;
 /// Registers of a thread that loads, of one that only multiplies, and of one that runs the epilogue, too.
-pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [24, 104, 144];
+pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [24, 112, 120];
 /// Floats between rows of sums in shared memory beside a tile's columns: threads write eight columns of four rows at a time.
 const SUM_PADDING: u32 = 4;
 

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Reg};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, F32, U32};
+use postlude_ptx::types::{B32, BF16x2, F16x2, F32, U32};
 
 use crate::dtype::DType;
 
@@ -11,6 +11,10 @@ const LARGE_BITS: u32 = 0x4b00_0000;
 const LARGE: f32 = 8_388_608.0;
 /// `(a & b) ^ c` of three bits.
 const AND_XOR: u8 = 0x6a;
+/// `c ? a : b` of three bits.
+const SELECT: u8 = 0xe4;
+/// 1 and 1/16 of half precision.
+const ONE_AND_SIXTEENTH: u32 = 0x2c00_3c00;
 /// Of two words, a byte of the first, two bytes of zeros and the highest byte of the second; the byte is added.
 const BYTE_OF_LARGE: u32 = 0x7440;
 
@@ -141,7 +145,47 @@ pub(in crate::target::sm90::emit) struct Picks<'k> {
 impl<'k> Picks<'k> {
     /// For the lane of this number in its quad.
     pub(in crate::target::sm90::emit) fn new(k: Kernel<'k, Sm90a>, lane: Reg<'k, U32>) -> Self {
-        Picks { k, pair: lane.mad(0x11, k.imm(0x40)), first: (lane & 1) * 2 }
+        Picks { k, pair: lane.mad(0x1111, k.imm(0x4040)), first: (lane & 1) * 2 }
+    }
+
+    /// The same of 4 bits, less a small integer, times a scale that the type holds: pairs, in 16-bit arithmetic.
+    pub(in crate::target::sm90::emit) fn scaled_nibbles(
+        &self,
+        (offset, half): (u32, Half),
+        words: [Reg<'k, B32>; 2],
+        less: Option<Reg<'k, F32>>,
+        scale: Option<Reg<'k, F32>>,
+    ) -> [Reg<'k, B32>; 2] {
+        let k = self.k;
+        // Both bytes, twice: the upper half of a pair is made of the upper copy.
+        let both = words[0].permute(words[1], self.pair.cast::<B32>());
+        let scale = scale.map(|scale| k.pack_halves(half, scale, scale));
+        let rests = |large: [f32; 2]| {
+            let [low, high] = large.map(|large| rest(k, large, (offset, less)));
+            k.pack_halves(half, low, high)
+        };
+        let shifted = |word: Reg<'k, B32>, bits: u32| (word.cast::<U32>() >> bits).cast::<B32>();
+        match half {
+            Half::F16 => {
+                // The second of a pair stays where it is in the fraction of 2^10.
+                let (mask, large) = (0x00f0_000f, 0x6400_6400 ^ (offset * 0x0010_0001));
+                let rest = rests([1024.0, 64.0]).cast::<F16x2>();
+                [both, shifted(both, 8)].map(|word| {
+                    let large = word.lop3(mask, large, AND_XOR).cast::<F16x2>();
+                    let whole = large.fma(k.imm::<B32>(ONE_AND_SIXTEENTH).cast::<F16x2>(), rest);
+                    scale.map_or(whole, |scale| whole * scale.cast::<F16x2>()).cast()
+                })
+            }
+            Half::BF16 => {
+                let (mask, large) = (0x000f_000f, 0x4300_4300 ^ (offset * 0x0001_0001));
+                let rest = rests([128.0; 2]).cast::<BF16x2>();
+                let both = both.lop3(shifted(both, 4), 0xffff_u32, SELECT);
+                [both, shifted(both, 8)].map(|word| {
+                    let whole = word.lop3(mask, large, AND_XOR).cast::<BF16x2>() + rest;
+                    scale.map_or(whole, |scale| whole * scale.cast::<BF16x2>()).cast()
+                })
+            }
+        }
     }
 
     /// The four elements: of 4 bits, from eight and the next eight; of 8 bits, from the lane's four of the first eight, and of the

@@ -11,7 +11,7 @@ use crate::graph::{Binary, Constant, InputId, NodeId, Op};
 use crate::target::sm90::emit::values::{Evaluator, Value};
 use crate::target::sm90::plan::Widened;
 
-use super::decode::Narrow;
+use super::decode::{Narrow, Picks};
 
 /// Gives narrow elements as floats, less a small integer.
 pub(in crate::target::sm90::emit) type Decode<'d, 'k> =
@@ -51,6 +51,60 @@ impl<'a, 'k> Elements<'a, 'k> {
         all.chunks_exact(2)
             .map(|pair| self.evaluator.k.pack_halves(half, pair[0], pair[1]))
             .collect()
+    }
+
+    /// The four elements of a lane in 16 of a row, rounded to the operand's type: pairs of them.
+    pub(in crate::target::sm90::emit) fn fragment(
+        &self,
+        picks: &Picks<'k>,
+        words: [Reg<'k, B32>; 2],
+    ) -> Vec<Reg<'k, B32>> {
+        match self.scaled_nibbles() {
+            Some((offset, half, [less, scale])) => {
+                let value = |node: Option<NodeId>| node.map(|node| self.value(node));
+                let [less, scale] = [less, scale].map(value);
+                picks.scaled_nibbles((offset, half), words, less, scale).to_vec()
+            }
+            None => self.packed(&|narrow, less| picks.decode(narrow, words, less)),
+        }
+    }
+
+    /// Integers of 4 bits with a zero point of as many or none, and a scale of the operand's type or none: 16-bit arithmetic
+    /// rounds their product as often as f32 does, once. What signed ones are moved up by, the type, zero point and scale.
+    fn scaled_nibbles(&self) -> Option<(u32, Half, [Option<NodeId>; 2])> {
+        let Narrow::Nibbles { offset } = self.narrow() else { return None };
+        let graph = self.widened.graph;
+        let output = &graph.outputs()[0];
+        let half = if output.dtype == DType::F16 { Half::F16 } else { Half::BF16 };
+        let dtype = |node: NodeId| match graph[node].op {
+            Op::Input(input) => Some(graph.inputs()[input.0 as usize].dtype),
+            _ => None,
+        };
+        let mut value = output.value;
+        if let Op::Cast(to, of) = graph[value].op
+            && to == output.dtype
+            && graph.ty(of).elem == Elem::F32
+        {
+            value = of;
+        }
+        let mut scale = None;
+        if let Op::Binary(Binary::Multiply, a, b) = graph[value].op {
+            let is_scale = |node: NodeId| node != self.source() && dtype(node) == Some(output.dtype);
+            (value, scale) = match (is_scale(a), is_scale(b)) {
+                (false, true) => (a, Some(b)),
+                (true, false) => (b, Some(a)),
+                (true, true) | (false, false) => return None,
+            };
+        }
+        let mut less = None;
+        if let Op::Binary(Binary::Subtract, a, b) = graph[value].op {
+            let Op::Cast(_, of) = graph[b].op else { return None };
+            if !matches!(dtype(of), Some(DType::I4 | DType::U4)) {
+                return None;
+            }
+            (value, less) = (a, Some(b));
+        }
+        self.is_elements(value).then_some((offset, half, [less, scale]))
     }
 
     fn source(&self) -> NodeId {

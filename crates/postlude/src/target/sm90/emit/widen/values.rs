@@ -1,9 +1,9 @@
 //! What the elements of a lane share: scales and zero points, loaded a stage before they are used.
 
-use postlude_ptx::kernel::{Half, Kernel, Packed8, Reg, Var};
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B16, B32, S32, Scalar, U32};
+use postlude_ptx::types::{B16, B32, Pred, S32, Scalar, U32, U64};
 
 use crate::dtype::{DType, Elem};
 use crate::target::sm90::emit::batch::Batch;
@@ -19,6 +19,8 @@ pub(in crate::target::sm90::emit) struct RowBase<'k>(Option<Location<'k>>);
 pub(in crate::target::sm90::emit) struct Pending<'k> {
     bits: Option<Var<'k, B32>>,
     shift: Option<Var<'k, U32>>,
+    /// Where they were loaded from: an address, or bits behind the start.
+    at: Option<Var<'k, U64>>,
 }
 
 /// Where the values of a row begin.
@@ -46,13 +48,56 @@ pub(in crate::target::sm90::emit) fn load<'k>(
     depth: Reg<'k, U32>,
 ) -> Vec<Pending<'k>> {
     let load = |(shared, base): (&Option<SharedValue<'k>>, &RowBase<'k>)| {
-        let loaded = shared.as_ref().and_then(|shared| shared.load(k, *base, depth));
+        let at = shared.as_ref().and_then(|shared| shared.location(k, *base, depth));
+        let loaded = shared.as_ref().zip(at).map(|(shared, at)| shared.fetch(k, at));
         Pending {
             bits: loaded.map(|(bits, _)| k.var(bits)),
             shift: loaded.and_then(|(_, shift)| shift).map(|shift| k.var(shift)),
+            at: at.map(|at| match at {
+                Location::Bytes(pointer) => k.var(pointer.register()),
+                Location::Bit { index, .. } => k.var(index),
+            }),
         }
     };
     values.0.iter().zip(bases).map(load).collect()
+}
+
+/// Loads the values of a row that lie this many elements of the contraction on, whole runs of them all, or the same again.
+pub(in crate::target::sm90::emit) fn advance<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    pending: &[Pending<'k>],
+    (elements, exist): (u32, Reg<'k, Pred>),
+) {
+    for ((shared, base), pending) in values.0.iter().zip(bases).zip(pending) {
+        let Some(SharedValue { given: SharedGiven::Memory { memory, run: Some(run), .. }, .. }) =
+            shared
+        else {
+            continue;
+        };
+        let (Some(shared), Some(at)) = (shared, pending.at) else { continue };
+        let stride = memory.column_stride() * u64::from(elements / run);
+        at.set(at.get() + stride.select(0, exist));
+        let at = match base.0 {
+            Some(Location::Bit { start, .. }) => Location::Bit { start, index: at.get() },
+            Some(Location::Bytes(_)) | None => {
+                Location::Bytes(GlobalPointer::from_register(at.get()))
+            }
+        };
+        pending.set(shared.fetch(k, at));
+    }
+}
+
+impl<'k> Pending<'k> {
+    fn set(&self, (bits, shift): (Reg<'k, B32>, Option<Reg<'k, U32>>)) {
+        if let Some(var) = self.bits {
+            var.set(bits);
+        }
+        if let (Some(shift), Some(var)) = (shift, self.shift) {
+            var.set(shift);
+        }
+    }
 }
 
 /// The same into what holds the values of another stage.
@@ -64,12 +109,9 @@ pub(in crate::target::sm90::emit) fn reload<'k>(
     depth: Reg<'k, U32>,
 ) {
     for ((shared, base), pending) in values.0.iter().zip(bases).zip(pending) {
-        let loaded = shared.as_ref().and_then(|shared| shared.load(k, *base, depth));
-        if let (Some((bits, _)), Some(var)) = (loaded, pending.bits) {
-            var.set(bits);
-        }
-        if let (Some((_, Some(shift))), Some(var)) = (loaded, pending.shift) {
-            var.set(shift);
+        let Some(shared) = shared else { continue };
+        if let Some(at) = shared.location(k, *base, depth) {
+            pending.set(shared.fetch(k, at));
         }
     }
 }
@@ -103,28 +145,36 @@ fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k>
 }
 
 impl<'k> SharedValue<'k> {
-    /// Its bits at an element of the contraction, and where they begin in their byte.
-    fn load(
+    /// Where it lies at an element of the contraction.
+    fn location(
         &self,
         k: Kernel<'k, Sm90a>,
         RowBase(base): RowBase<'k>,
         depth: Reg<'k, U32>,
-    ) -> Option<(Reg<'k, B32>, Option<Reg<'k, U32>>)> {
+    ) -> Option<Location<'k>> {
         let (SharedGiven::Memory { memory, run, .. }, Some(base)) = (&self.given, base) else {
             return None;
         };
         let along = run.map(|run| k.widen(run_of_row(depth, run)) * memory.column_stride());
-        let at = match (base, along) {
+        Some(match (base, along) {
             (Location::Bytes(pointer), Some(along)) => Location::Bytes(pointer + along),
             (Location::Bit { start, index }, Some(along)) => {
                 Location::Bit { start, index: index + along }
             }
             (base, None) => base,
-        };
+        })
+    }
+
+    /// Its bits there, and where they begin in their byte.
+    fn fetch(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        at: Location<'k>,
+    ) -> (Reg<'k, B32>, Option<Reg<'k, U32>>) {
         if self.dtype.is_packed() {
             let (pointer, bit) = at.byte(k);
             let byte = k.load_global_narrow(Scalar::U8, pointer, LoadCache::ReadOnly);
-            return Some((byte.cast(), Some(bit)));
+            return (byte.cast(), Some(bit));
         }
         let pointer = at.pointer();
         let bits = match self.dtype.bits() {
@@ -135,7 +185,7 @@ impl<'k> SharedValue<'k> {
             16 => k.load_global_narrow(Scalar::U16, pointer, LoadCache::ReadOnly).cast(),
             _ => k.load_global_narrow(Scalar::U8, pointer, LoadCache::ReadOnly).cast(),
         };
-        Some((bits, None))
+        (bits, None)
     }
 
     /// The value of its bits.
