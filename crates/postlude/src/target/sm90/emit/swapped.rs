@@ -37,6 +37,8 @@ use super::widen::{Elements, Picks};
 const BARRIER: u32 = 15;
 /// What one instruction sums over.
 const DEPTH: u32 = 16;
+/// Rows of A whose sums leave few registers.
+const MANY_ROWS: u32 = 64;
 /// Rows of an instruction's A that a thread has.
 const ROWS: usize = 2;
 
@@ -126,10 +128,11 @@ pub(super) fn multiply<'k>(
     epilogue.drain();
 }
 
-/// A thread's row of narrow elements: where values that they share begin, and what was loaded of them, by unit.
+/// A thread's row of narrow elements: where values that they share begin, and what was loaded of them for this span and for
+/// some behind it, by run.
 struct Row<'k> {
     bases: Vec<RowBase<'k>>,
-    pending: Vec<Vec<Pending<'k>>>,
+    pending: Vec<Vec<Vec<Pending<'k>>>>,
 }
 
 /// A warpgroup that multiplies.
@@ -239,11 +242,23 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         ring.release_held(at);
     }
 
-    /// Loads what the first span's elements of a column share.
+    /// Spans whose shared values are in registers: memory takes longer than one span, but sums of many rows leave few registers.
+    fn ahead(&self) -> u32 {
+        if self.form.n < MANY_ROWS { 2 } else { 1 }
+    }
+
+    /// Loads what the first spans' elements of a column share.
     fn begin(&self, batch: Batch<'k>, column: Reg<'k, U32>) -> Row<'k> {
-        let bases = values::rows(self.values, self.k, batch, column);
-        let load = |run| values::load(self.values, self.k, &bases, self.depth(self.k.imm(0), run));
-        let pending = (0..self.span() / K_PARTS / self.run()).map(load).collect();
+        let k = self.k;
+        let bases = values::rows(self.values, k, batch, column);
+        let load = |span: u32, run: u32| {
+            values::load(self.values, k, &bases, self.depth(k.imm(span), run))
+        };
+        let runs = self.span() / K_PARTS / self.run();
+        let pending = (0..self.ahead()).map(|span| (0..runs).map(|run| load(span, run)).collect());
+        let pending = pending.collect();
+        let lane = Fragment::lane_in_row(self.lane);
+        values::prefetch(self.values, k, &bases, (self.parameters.inner, lane));
         Row { bases, pending }
     }
 
@@ -259,7 +274,11 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         // Runs lie in every span alike.
         let alike = self.values.runs().all(|run| self.span().is_multiple_of(run));
         for row in rows {
-            for (run, pending) in (0..).zip(&row.pending) {
+            for pair in row.pending.windows(2) {
+                pair[0].iter().zip(&pair[1]).for_each(|(to, from)| values::copy(to, from));
+            }
+            let last = row.pending.last().map_or(&[][..], Vec::as_slice);
+            for (run, pending) in (0..).zip(last) {
                 if alike {
                     let on = (self.span(), span.lt(spans));
                     values::advance(self.values, self.k, &row.bases, pending, on);
@@ -279,10 +298,10 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         (number, spans): (Option<Reg<'k, U32>>, Reg<'k, U32>),
     ) {
         let k = self.k;
-        let next = number.map_or_else(|| k.imm(1), |number| number + 1);
+        let next = number.map_or_else(|| k.imm(self.ahead()), |number| number + self.ahead());
         let shared: Vec<Vec<Vec<Option<Value<'k>>>>> = rows
             .iter()
-            .map(|row| row.pending.iter().map(|one| values::take(self.values, k, one)).collect())
+            .map(|row| row.pending[0].iter().map(|one| values::take(self.values, k, one)).collect())
             .collect();
         self.reload(rows, next, spans);
         let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };

@@ -11,6 +11,10 @@ use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::shared_values::{SharedGiven, SharedValue, SharedValues};
 use crate::target::sm90::emit::values::{Value, run_of_row, scale_value, tf32_value};
 
+/// Bits of a line of L2, and lanes that share a row.
+const LINE_BITS: u32 = 1024;
+const LANES: u32 = 4;
+
 /// Where an input's values of a row begin.
 #[derive(Clone, Copy)]
 pub(in crate::target::sm90::emit) struct RowBase<'k>(Option<Location<'k>>);
@@ -86,6 +90,37 @@ pub(in crate::target::sm90::emit) fn advance<'k>(
             }
         };
         pending.set(shared.fetch(k, at));
+    }
+}
+
+/// Brings the values of a row of this many elements of the contraction into L2; lane by lane of a quad, each another line.
+pub(in crate::target::sm90::emit) fn prefetch<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    (inner, lane): (Reg<'k, U32>, Reg<'k, U32>),
+) {
+    for (shared, base) in values.0.iter().zip(bases) {
+        let Some(shared) = shared else { continue };
+        let SharedGiven::Memory { run: Some(run), .. } = shared.given else { continue };
+        let line = LINE_BITS / shared.dtype.bits() as u32 * run;
+        k.for_(lane * line, inner, LANES * line, |depth| {
+            let pointer = match shared.location(k, *base, depth) {
+                Some(Location::Bytes(pointer)) => pointer,
+                Some(at @ Location::Bit { .. }) => at.byte(k).0,
+                None => return,
+            };
+            k.prefetch(pointer);
+        });
+    }
+}
+
+/// Gives values what others were loaded with.
+pub(in crate::target::sm90::emit) fn copy<'k>(to: &[Pending<'k>], from: &[Pending<'k>]) {
+    for (to, from) in to.iter().zip(from) {
+        if let Some(bits) = from.bits {
+            to.set((bits.copy(), from.shift.map(Var::copy)));
+        }
     }
 }
 
