@@ -92,7 +92,6 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
     let stages = plan.stage_ring(k);
     let thread = k.thread();
-    let tiles = schedule.c_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
         initialise(k, plan, stages.as_ref().map(|(_, ring)| ring));
@@ -108,14 +107,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
         || {
             let load = || {
                 k.decrease_registers(load_registers);
-                if let Some((mainloop, ring)) = &stages {
-                    fill_stages(k, plan, &parameters, &scheduler, (mainloop, ring), warp);
-                }
-                for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
-                    k.if_(warp.eq(warp_of), || {
-                        load::load_tiles(k, plan, &parameters, &scheduler, served);
-                    });
-                }
+                load_all(k, plan, &parameters, &scheduler, stages.as_ref(), warp);
             };
             match &stages {
                 Some((_, ring)) if schedule.tile.is_swapped() => {
@@ -154,6 +146,24 @@ fn wait_for_launch_before(k: Kernel<'_, Sm90a>, overlaps: bool) {
     if overlaps {
         k.grid_wait();
         k.grid_launch_dependents();
+    }
+}
+
+/// The load warps: stages of A and B, and tile operands.
+fn load_all<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    stages: Option<&(&Mainloop, Ring<'k, Sm90a>)>,
+    warp: Reg<'k, U32>,
+) {
+    if let Some((mainloop, ring)) = stages {
+        fill_stages(k, plan, parameters, scheduler, (mainloop, ring), warp);
+    }
+    let tiles = plan.schedule.c_bytes() > 0;
+    for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
+        k.if_(warp.eq(warp_of), || load::load_tiles(k, plan, parameters, scheduler, served));
     }
 }
 

@@ -57,7 +57,8 @@ pub(super) fn load<'k>(
     else {
         panic!("compiler bug: no maps of operands that are swapped")
     };
-    let (stages, pieces_of_span) = (k.region(&plan.stages), SPAN_BYTES * 8 / bits / right.part.depth);
+    let (stages, pieces_of_span) =
+        (k.region(&plan.stages), SPAN_BYTES * 8 / bits / right.part.depth);
     let bytes = schedule.tile.columns * SPAN_BYTES;
     let at = ring.producer();
     for_tiles(k, parameters, scheduler, |steps, pieces| {
@@ -176,7 +177,7 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         let (block, part) = (number & (blocks - 1), number / blocks);
         let (warp, lane) = (k.uniform((k.thread() & 127) >> 5), k.thread() & 31);
         let column = block.mad(SWAPPED_COLUMNS, Fragment::row(warp, lane));
-        let picks = Picks::new(k, Fragment::lane_in_row(lane));
+        let picks = Picks::new(k, lane);
         let swizzled = (part * UNITS) ^ Fragment::row_in_warp(lane);
         let first = column.mad(LINE_BYTES, swizzled * THREAD_BYTES);
         // Of 8-bit elements a thread loads the four that its pair is among.
@@ -306,8 +307,10 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         self.reload(rows, next, spans);
         let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };
         let of_run = |shared| Elements::new(self.widened, evaluator, shared);
-        let elements: Vec<Vec<Elements<'_, 'k>>> =
-            shared.iter().map(|row| row.iter().map(|run| of_run(run.as_slice())).collect()).collect();
+        let elements: Vec<Vec<Elements<'_, 'k>>> = shared
+            .iter()
+            .map(|row| row.iter().map(|run| of_run(run.as_slice())).collect())
+            .collect();
         let stage_bytes = self.plan.schedule.stage_bytes();
         let narrow = k.region(&self.plan.stages) + stage * stage_bytes;
         let right = self.rows.element(stage, stage_bytes);

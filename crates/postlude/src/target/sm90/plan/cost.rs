@@ -188,10 +188,8 @@ fn step(
     };
     let each = if mainloop.split { 3.0 } else { 1.0 };
     let rows = if tile.is_swapped() { schedule.swapped_rows() } else { tile.rows };
-    let products = f64::from(rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES
-        * each
-        * waits
-        * part;
+    let products =
+        f64::from(rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES * each * waits * part;
     let products_of_a = mainloop.products as usize;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),

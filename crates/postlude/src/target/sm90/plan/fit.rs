@@ -92,7 +92,8 @@ const AHEAD_BYTES: u32 = 64 * 1024;
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
-    let stages = if needs.mainloop.is_some() { needs.fewest_stages(tile)..=MOST_STAGES } else { 0..=0 };
+    let stages =
+        if needs.mainloop.is_some() { needs.fewest_stages(tile)..=MOST_STAGES } else { 0..=0 };
     let all = stages.rev().flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
     // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
     let wide =

@@ -81,3 +81,18 @@ impl Sm90Schedule {
         problem.inner.is_multiple_of(span as usize)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_those_that_a_cta_starts_with() {
+        const FILE: u32 = 65536;
+        let threads = 128 * (SWAPPED.multipliers() + 1);
+        let start = FILE / threads / 8 * 8;
+        let [load, multiply, math] = SWAPPED_REGISTERS;
+        assert!(load + (SWAPPED.multipliers() - 1) * multiply + math <= start * threads / 128);
+        assert!(load <= start && multiply >= start && math >= start);
+    }
+}

@@ -5,6 +5,7 @@ use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, BF16x2, F16x2, F32, U32};
 
 use crate::dtype::DType;
+use crate::target::sm90::emit::fragment::Fragment;
 
 /// The bits of 2^23: a small integer in the lowest bits of the fraction is added to it.
 const LARGE_BITS: u32 = 0x4b00_0000;
@@ -143,9 +144,10 @@ pub(in crate::target::sm90::emit) struct Picks<'k> {
 }
 
 impl<'k> Picks<'k> {
-    /// For the lane of this number in its quad.
+    /// For the lane of this number.
     pub(in crate::target::sm90::emit) fn new(k: Kernel<'k, Sm90a>, lane: Reg<'k, U32>) -> Self {
-        Picks { k, pair: lane.mad(0x1111, k.imm(0x4040)), first: (lane & 1) * 2 }
+        let pair = Fragment::lane_in_row(lane).mad(0x1111, k.imm(0x4040));
+        Picks { k, pair, first: Fragment::pair_of_half(lane) * 2 }
     }
 
     /// The same of 4 bits, less a small integer, times a scale that the type holds: pairs, in 16-bit arithmetic.

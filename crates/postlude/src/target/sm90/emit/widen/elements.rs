@@ -38,7 +38,10 @@ impl<'a, 'k> Elements<'a, 'k> {
     }
 
     /// Those that `decode` gives, rounded to the operand's type: pairs of them.
-    pub(in crate::target::sm90::emit) fn packed(&self, decode: &Decode<'_, 'k>) -> Vec<Reg<'k, B32>> {
+    pub(in crate::target::sm90::emit) fn packed(
+        &self,
+        decode: &Decode<'_, 'k>,
+    ) -> Vec<Reg<'k, B32>> {
         let graph = self.widened.graph;
         let output = &graph.outputs()[0];
         let half = if output.dtype == DType::F16 { Half::F16 } else { Half::BF16 };
@@ -89,7 +92,8 @@ impl<'a, 'k> Elements<'a, 'k> {
         }
         let mut scale = None;
         if let Op::Binary(Binary::Multiply, a, b) = graph[value].op {
-            let is_scale = |node: NodeId| node != self.source() && dtype(node) == Some(output.dtype);
+            let is_scale =
+                |node: NodeId| node != self.source() && dtype(node) == Some(output.dtype);
             (value, scale) = match (is_scale(a), is_scale(b)) {
                 (false, true) => (a, Some(b)),
                 (true, false) => (b, Some(a)),
@@ -216,7 +220,7 @@ impl<'a, 'k> Elements<'a, 'k> {
 }
 
 /// As many of each as there are of any: one value serves all elements.
-fn alike<'k, const N: usize>(all: [Vec<Reg<'k, F32>>; N]) -> [Vec<Reg<'k, F32>>; N] {
+fn alike<const N: usize>(all: [Vec<Reg<'_, F32>>; N]) -> [Vec<Reg<'_, F32>>; N] {
     let count = all.iter().map(Vec::len).max().unwrap_or(0);
     all.map(|each| if each.len() == 1 { vec![each[0]; count] } else { each })
 }
