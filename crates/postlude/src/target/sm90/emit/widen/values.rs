@@ -11,9 +11,8 @@ use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::shared_values::{SharedGiven, SharedValue, SharedValues};
 use crate::target::sm90::emit::values::{Value, run_of_row, scale_value, tf32_value};
 
-/// Bits of a line of L2, and lanes that share a row.
+/// Bits of a line of L2.
 const LINE_BITS: u32 = 1024;
-const LANES: u32 = 4;
 
 /// Where an input's values of a row begin.
 #[derive(Clone, Copy)]
@@ -93,18 +92,18 @@ pub(in crate::target::sm90::emit) fn advance<'k>(
     }
 }
 
-/// Brings the values of a row of this many elements of the contraction into L2; lane by lane of a quad, each another line.
+/// Brings the values of a row of this many elements of the contraction into L2.
 pub(in crate::target::sm90::emit) fn prefetch<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
-    (inner, lane): (Reg<'k, U32>, Reg<'k, U32>),
+    inner: Reg<'k, U32>,
 ) {
     for (shared, base) in values.0.iter().zip(bases) {
         let Some(shared) = shared else { continue };
         let SharedGiven::Memory { run: Some(run), .. } = shared.given else { continue };
         let line = LINE_BITS / shared.dtype.bits() as u32 * run;
-        k.for_(lane * line, inner, LANES * line, |depth| {
+        k.for_(0, inner, line, |depth| {
             let pointer = match shared.location(k, *base, depth) {
                 Some(Location::Bytes(pointer)) => pointer,
                 Some(at @ Location::Bit { .. }) => at.byte(k).0,
@@ -171,7 +170,47 @@ pub(in crate::target::sm90::emit) fn take<'k>(
     values.0.iter().zip(pending).map(value).collect()
 }
 
-/// A number that the host passed.
+/// The bits of those of these values that lie in memory.
+pub(in crate::target::sm90::emit) fn words<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    pending: &[Pending<'k>],
+) -> Vec<Reg<'k, B32>> {
+    let in_memory =
+        values.0.iter().map(|shared| shared.as_ref().is_some_and(SharedValue::is_in_memory));
+    let taken = take(values, k, pending).into_iter().zip(in_memory);
+    let words = taken.filter(|(_, in_memory)| *in_memory).map(|(value, _)| {
+        value.map_or_else(
+            || k.imm(0),
+            |value| match value {
+                Value::Float(float) => k.f32_to_bits(float),
+                Value::Integer(integer) => integer.cast(),
+                Value::Truth(_) => panic!("compiler bug: conditions are not shared"),
+            },
+        )
+    });
+    words.collect()
+}
+
+/// Values of such bits, and those that the host passed.
+pub(in crate::target::sm90::emit) fn of_words<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    words: &[Reg<'k, B32>],
+) -> Vec<Option<Value<'k>>> {
+    let mut words = words.iter();
+    let value = |shared: &Option<SharedValue<'k>>| {
+        let shared = shared.as_ref()?;
+        let bits = match &shared.given {
+            SharedGiven::Host(parameter) => k.f32_to_bits(parameter.load()),
+            SharedGiven::Memory { .. } => *words.next()?,
+        };
+        Some(host(k, shared.dtype, bits))
+    };
+    values.0.iter().map(value).collect()
+}
+
+/// A number that the host passed, or of 32 bits.
 fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k> {
     match dtype.elem() {
         Elem::F32 => Value::Float(k.bits_to_f32(bits)),
@@ -180,6 +219,10 @@ fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k>
 }
 
 impl<'k> SharedValue<'k> {
+    pub(in crate::target::sm90::emit) fn is_in_memory(&self) -> bool {
+        matches!(self.given, SharedGiven::Memory { .. })
+    }
+
     /// Where it lies at an element of the contraction.
     fn location(
         &self,
