@@ -53,7 +53,6 @@ use crate::target::tile::KernelSchedule;
 pub(super) use launch::launch;
 use parameters::Parameters;
 use plan::Plan;
-use swapped::StagedValues;
 use tile_scheduler::TileScheduler;
 
 /// Emits the kernel.
@@ -91,8 +90,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
         return rows::hold_rows(k, plan, &parameters, needs);
     }
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
-    let writers = StagedValues::of(plan, &parameters).map_or(0, |_| swapped::WARPS);
-    let stages = plan.stage_ring(k, writers);
+    let stages = plan.stage_ring(k);
     let thread = k.thread();
     k.if_(thread.eq(0), || {
         parameters.prefetch();
@@ -180,11 +178,6 @@ fn fill_stages<'k>(
 ) {
     if plan.schedule.tile.is_swapped() {
         k.if_(warp.eq(0), || swapped::load(k, plan, parameters, scheduler, ring));
-        if let Some(staged) = StagedValues::of(plan, parameters) {
-            k.if_(warp.ge(swapped::FIRST_WARP), || {
-                staged.load(k, plan, parameters, scheduler, ring);
-            });
-        }
     } else if mainloop.is_by_elements() {
         load::load_elements(k, plan, parameters, scheduler, ring);
     } else if mainloop.is_widened() {

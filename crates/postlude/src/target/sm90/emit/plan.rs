@@ -126,18 +126,16 @@ impl<'a> Plan<'a> {
 }
 
 impl Plan<'_> {
-    /// The ring of stages of A and B, with its mainloop; `None` where there is no product. So many warps write values that
-    /// elements share.
+    /// The ring of stages of A and B, with its mainloop; `None` where there is no product.
     pub(super) fn stage_ring<'k, C: Tma>(
         &self,
         k: Kernel<'k, C>,
-        shared: u32,
     ) -> Option<(&Mainloop, Ring<'k, C>)> {
         let mainloop = self.schedule.needs.mainloop.as_ref()?;
         if self.schedule.tile.is_swapped() {
             // Each of their warps reads with loads, and with products.
             let consumers = Consumers::Warps(4 * self.schedule.tile.multipliers());
-            let agents = Agents { producers: 1 + shared, consumers, grid: Grid::ONE };
+            let agents = Agents { producers: 1, consumers, grid: Grid::ONE };
             let ring = Ring::new(k, k.region(&self.barriers), self.schedule.stages, agents);
             return Some((mainloop, ring));
         }

@@ -6,8 +6,6 @@
 //! and is added up in shared memory, from where the math warpgroup reads it for its epilogue.
 //! Invariant: while wgmma reads fragments of one unit, threads compute those of the next.
 
-mod staged;
-
 use postlude_ptx::kernel::{
     Descriptor, DescriptorLayout, Kernel, MatrixType, Reg, SharedAddress, Var, WgmmaForm,
 };
@@ -15,6 +13,7 @@ use postlude_ptx::ring::{Consumer, Receivers, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Pred, U32};
 
+use crate::graph::greatest_divisor;
 use crate::target::sm90::plan::{
     K_PARTS, OperandElement, SPAN_BYTES, SWAPPED_COLUMNS, THREAD_BYTES, Widened, widened_operand,
 };
@@ -33,8 +32,6 @@ use super::values::{Evaluator, Value};
 use super::warpgroup::WarpgroupIndex;
 use super::widen::values::{self, Pending, RowBase};
 use super::widen::{Elements, Picks};
-use staged::part_run;
-pub(super) use staged::{FIRST_WARP, StagedValues, WARPS};
 
 /// The named barrier of all warpgroups that multiply: others are numbered from 1.
 const BARRIER: u32 = 15;
@@ -146,7 +143,6 @@ struct Multiplier<'a, 'k> {
     parameters: &'a Parameters<'k>,
     widened: Widened<'a>,
     values: &'a SharedValues<'k>,
-    staged: Option<StagedValues>,
     bits: u32,
     /// Which part of a span's K it has.
     part: Reg<'k, U32>,
@@ -199,7 +195,6 @@ impl<'a, 'k> Multiplier<'a, 'k> {
             parameters,
             widened,
             values,
-            staged: StagedValues::of(plan, parameters),
             bits,
             part,
             column,
@@ -224,7 +219,8 @@ impl<'a, 'k> Multiplier<'a, 'k> {
 
     /// Elements of this warpgroup's part of a span that share all values.
     fn run(&self) -> u32 {
-        part_run(self.values, self.span())
+        let own = self.span() / K_PARTS;
+        self.values.run().map_or(own, |run| greatest_divisor(run, own))
     }
 
     /// Multiplies all spans of a tile.
@@ -233,18 +229,15 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         let batched: Vec<_> =
             self.parameters.operands[1].batched.iter().map(|has| has.load()).collect();
         let batch = work_tile.batch.of_operand(&batched);
-        let rows: Option<[Row<'k>; ROWS]> = self.staged.is_none().then(|| {
-            std::array::from_fn(|row| {
-                let column = work_tile.column + self.column + row as u32 * Fragment::SECOND_ROW;
-                self.begin(batch, column.min(self.parameters.columns - 1))
-            })
+        let rows: [Row<'k>; ROWS] = std::array::from_fn(|row| {
+            let column = work_tile.column + self.column + row as u32 * Fragment::SECOND_ROW;
+            self.begin(batch, column.min(self.parameters.columns - 1))
         });
-        let rows = rows.as_ref();
         let spans = work_tile.steps / (self.span() / self.parameters.operands[1].part.depth);
         // By itself, so that ptxas sees that no sum survives from one work tile to the next.
-        ring.consume_behind(at, |stage| self.span_of(rows, stage, (None, spans)));
+        ring.consume_behind(at, |stage| self.span_of(&rows, stage, (None, spans)));
         k.for_(1, spans, 1, |span| {
-            ring.consume_behind(at, |stage| self.span_of(rows, stage, (Some(span), spans)));
+            ring.consume_behind(at, |stage| self.span_of(&rows, stage, (Some(span), spans)));
         });
         k.wgmma_wait(0);
         ring.release_held(at);
@@ -297,49 +290,28 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         }
     }
 
-    /// What elements of a span share, by row and run; loads what those of a later span do.
-    fn shared(
-        &self,
-        rows: Option<&[Row<'k>; ROWS]>,
-        stage: SharedAddress<'k>,
-        (number, spans): (Option<Reg<'k, U32>>, Reg<'k, U32>),
-    ) -> Vec<Vec<Vec<Option<Value<'k>>>>> {
-        let k = self.k;
-        let Some(rows) = rows else {
-            let of_row = |row: u32| {
-                let place = (stage, self.column + row * Fragment::SECOND_ROW);
-                let read = |run| match self.staged {
-                    Some(staged) => staged.read(k, self.values, place, (self.part, run)),
-                    None => Vec::new(),
-                };
-                (0..self.span() / K_PARTS / self.run()).map(read).collect()
-            };
-            return (0..ROWS as u32).map(of_row).collect();
-        };
-        let next = number.map_or_else(|| k.imm(self.ahead()), |number| number + self.ahead());
-        let take = |one: &Vec<Pending<'k>>| values::take(self.values, k, one);
-        let shared = rows.iter().map(|row| row.pending[0].iter().map(take).collect()).collect();
-        self.reload(rows, next, spans);
-        shared
-    }
-
-    /// Multiplies a tile's first span, or the one of this number.
+    /// Multiplies a tile's first span, or the one of this number, and loads what the next one's elements share.
     fn span_of(
         &self,
-        rows: Option<&[Row<'k>; ROWS]>,
+        rows: &[Row<'k>; ROWS],
         stage: Reg<'k, U32>,
         (number, spans): (Option<Reg<'k, U32>>, Reg<'k, U32>),
     ) {
         let k = self.k;
-        let stage_bytes = self.plan.schedule.stage_bytes();
-        let narrow = k.region(&self.plan.stages) + stage * stage_bytes;
-        let shared = self.shared(rows, narrow, (number, spans));
+        let next = number.map_or_else(|| k.imm(self.ahead()), |number| number + self.ahead());
+        let shared: Vec<Vec<Vec<Option<Value<'k>>>>> = rows
+            .iter()
+            .map(|row| row.pending[0].iter().map(|one| values::take(self.values, k, one)).collect())
+            .collect();
+        self.reload(rows, next, spans);
         let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };
         let of_run = |shared| Elements::new(self.widened, evaluator, shared);
         let elements: Vec<Vec<Elements<'_, 'k>>> = shared
             .iter()
             .map(|row| row.iter().map(|run| of_run(run.as_slice())).collect())
             .collect();
+        let stage_bytes = self.plan.schedule.stage_bytes();
+        let narrow = k.region(&self.plan.stages) + stage * stage_bytes;
         let right = self.rows.element(stage, stage_bytes);
         let mut words = self.words(narrow, 0);
         for unit in 0..UNITS {

@@ -25,9 +25,7 @@ pub(crate) const SWAPPED_COLUMNS: u32 = 64;
 /// Parts of a span's K, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
 pub(crate) const K_PARTS: u32 = 2;
 /// Registers of a thread that loads, of one that only multiplies, and of one that runs the epilogue, too.
-pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [56, 104, 112];
-/// Words of values that elements share, of each column: as many go by way of a stage.
-pub(crate) const STAGED_WORDS: u32 = 4;
+pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [24, 112, 120];
 /// Floats between rows of sums in shared memory beside a tile's columns: threads write eight columns of four rows at a time.
 const SUM_PADDING: u32 = 4;
 
@@ -66,11 +64,6 @@ impl Sm90Schedule {
 
     /// Bytes of such a stage.
     pub(super) fn swapped_stage_bytes(&self, mainloop: &Mainloop) -> u32 {
-        self.staged_values(mainloop) + (self.tile.columns * STAGED_WORDS * 4).next_multiple_of(1024)
-    }
-
-    /// Bytes of such a stage up to the values that elements share.
-    pub(crate) fn staged_values(&self, mainloop: &Mainloop) -> u32 {
         self.tile.columns * SPAN_BYTES + mainloop.stages_at_once() * self.swapped_piece_bytes()
     }
 

@@ -21,7 +21,7 @@ const BYTE_OF_LARGE: u32 = 0x7440;
 
 /// A kind of narrow elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::target::sm90::emit) enum Narrow {
+pub(crate) enum Narrow {
     /// Integers of 4 bits, and what signed ones have been moved up by.
     Nibbles { offset: u32 },
     /// The same of 8 bits.
@@ -135,7 +135,7 @@ fn byte<'k>(
 
 /// Which elements a lane has of 16 of a row, where the lanes of a quad hold those of wgmma's A: its pair of the first eight,
 /// and the same of the others.
-pub(in crate::target::sm90::emit) struct Picks<'k> {
+pub(crate) struct Picks<'k> {
     k: Kernel<'k, Sm90a>,
     /// Of 4-bit elements, picks the pair's byte of one word, and of another.
     pair: Reg<'k, U32>,
@@ -145,13 +145,13 @@ pub(in crate::target::sm90::emit) struct Picks<'k> {
 
 impl<'k> Picks<'k> {
     /// For the lane of this number.
-    pub(in crate::target::sm90::emit) fn new(k: Kernel<'k, Sm90a>, lane: Reg<'k, U32>) -> Self {
+    pub(crate) fn new(k: Kernel<'k, Sm90a>, lane: Reg<'k, U32>) -> Self {
         let pair = Fragment::lane_in_row(lane).mad(0x1111, k.imm(0x4040));
         Picks { k, pair, first: Fragment::pair_of_half(lane) * 2 }
     }
 
     /// The same of 4 bits, less a small integer, times a scale that the type holds: pairs, in 16-bit arithmetic.
-    pub(in crate::target::sm90::emit) fn scaled_nibbles(
+    pub(crate) fn scaled_nibbles(
         &self,
         (offset, half): (u32, Half),
         words: [Reg<'k, B32>; 2],
@@ -192,7 +192,7 @@ impl<'k> Picks<'k> {
 
     /// The four elements: of 4 bits, from eight and the next eight; of 8 bits, from the lane's four of the first eight, and of the
     /// others.
-    pub(in crate::target::sm90::emit) fn decode(
+    pub(crate) fn decode(
         &self,
         narrow: Narrow,
         words: [Reg<'k, B32>; 2],

@@ -14,11 +14,10 @@ use crate::target::sm90::plan::Widened;
 use super::decode::{Narrow, Picks};
 
 /// Gives narrow elements as floats, less a small integer.
-pub(in crate::target::sm90::emit) type Decode<'d, 'k> =
-    dyn Fn(Narrow, Option<Reg<'k, F32>>) -> Vec<Reg<'k, F32>> + 'd;
+pub(crate) type Decode<'d, 'k> = dyn Fn(Narrow, Option<Reg<'k, F32>>) -> Vec<Reg<'k, F32>> + 'd;
 
 /// What a thread computes of elements that share their other values.
-pub(in crate::target::sm90::emit) struct Elements<'a, 'k> {
+pub(crate) struct Elements<'a, 'k> {
     widened: Widened<'a>,
     evaluator: Evaluator<'a, 'k, Sm90a>,
     /// Values that they share, by input of the operand's graph.
@@ -28,7 +27,7 @@ pub(in crate::target::sm90::emit) struct Elements<'a, 'k> {
 }
 
 impl<'a, 'k> Elements<'a, 'k> {
-    pub(in crate::target::sm90::emit) fn new(
+    pub(crate) fn new(
         widened: Widened<'a>,
         evaluator: Evaluator<'a, 'k, Sm90a>,
         shared: &'a [Option<Value<'k>>],
@@ -38,10 +37,7 @@ impl<'a, 'k> Elements<'a, 'k> {
     }
 
     /// Those that `decode` gives, rounded to the operand's type: pairs of them.
-    pub(in crate::target::sm90::emit) fn packed(
-        &self,
-        decode: &Decode<'_, 'k>,
-    ) -> Vec<Reg<'k, B32>> {
+    pub(crate) fn packed(&self, decode: &Decode<'_, 'k>) -> Vec<Reg<'k, B32>> {
         let graph = self.widened.graph;
         let output = &graph.outputs()[0];
         let half = if output.dtype == DType::F16 { Half::F16 } else { Half::BF16 };
@@ -57,7 +53,7 @@ impl<'a, 'k> Elements<'a, 'k> {
     }
 
     /// The four elements of a lane in 16 of a row, rounded to the operand's type: pairs of them.
-    pub(in crate::target::sm90::emit) fn fragment(
+    pub(crate) fn fragment(
         &self,
         picks: &Picks<'k>,
         words: [Reg<'k, B32>; 2],

@@ -16,10 +16,10 @@ const LINE_BITS: u32 = 1024;
 
 /// Where an input's values of a row begin.
 #[derive(Clone, Copy)]
-pub(in crate::target::sm90::emit) struct RowBase<'k>(Option<Location<'k>>);
+pub(crate) struct RowBase<'k>(Option<Location<'k>>);
 
 /// The bits of an input that was loaded, and where they begin in their byte.
-pub(in crate::target::sm90::emit) struct Pending<'k> {
+pub(crate) struct Pending<'k> {
     bits: Option<Var<'k, B32>>,
     shift: Option<Var<'k, U32>>,
     /// Where they were loaded from: an address, or bits behind the start.
@@ -27,7 +27,7 @@ pub(in crate::target::sm90::emit) struct Pending<'k> {
 }
 
 /// Where the values of a row begin.
-pub(in crate::target::sm90::emit) fn rows<'k>(
+pub(crate) fn rows<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     batch: Batch<'k>,
@@ -44,7 +44,7 @@ pub(in crate::target::sm90::emit) fn rows<'k>(
 }
 
 /// Loads the values of a row at an element of the contraction.
-pub(in crate::target::sm90::emit) fn load<'k>(
+pub(crate) fn load<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -66,7 +66,7 @@ pub(in crate::target::sm90::emit) fn load<'k>(
 }
 
 /// Loads the values of a row that lie this many elements of the contraction on, whole runs of them all, or the same again.
-pub(in crate::target::sm90::emit) fn advance<'k>(
+pub(crate) fn advance<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -93,7 +93,7 @@ pub(in crate::target::sm90::emit) fn advance<'k>(
 }
 
 /// Brings the values of a row of this many elements of the contraction into L2.
-pub(in crate::target::sm90::emit) fn prefetch<'k>(
+pub(crate) fn prefetch<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -115,7 +115,7 @@ pub(in crate::target::sm90::emit) fn prefetch<'k>(
 }
 
 /// Gives values what others were loaded with.
-pub(in crate::target::sm90::emit) fn copy<'k>(to: &[Pending<'k>], from: &[Pending<'k>]) {
+pub(crate) fn copy<'k>(to: &[Pending<'k>], from: &[Pending<'k>]) {
     for (to, from) in to.iter().zip(from) {
         if let Some(bits) = from.bits {
             to.set((bits.copy(), from.shift.map(Var::copy)));
@@ -135,7 +135,7 @@ impl<'k> Pending<'k> {
 }
 
 /// The same into what holds the values of another stage.
-pub(in crate::target::sm90::emit) fn reload<'k>(
+pub(crate) fn reload<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -151,7 +151,7 @@ pub(in crate::target::sm90::emit) fn reload<'k>(
 }
 
 /// What was loaded, as values.
-pub(in crate::target::sm90::emit) fn take<'k>(
+pub(crate) fn take<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     pending: &[Pending<'k>],
@@ -170,47 +170,7 @@ pub(in crate::target::sm90::emit) fn take<'k>(
     values.0.iter().zip(pending).map(value).collect()
 }
 
-/// The bits of those of these values that lie in memory.
-pub(in crate::target::sm90::emit) fn words<'k>(
-    values: &SharedValues<'k>,
-    k: Kernel<'k, Sm90a>,
-    pending: &[Pending<'k>],
-) -> Vec<Reg<'k, B32>> {
-    let in_memory =
-        values.0.iter().map(|shared| shared.as_ref().is_some_and(SharedValue::is_in_memory));
-    let taken = take(values, k, pending).into_iter().zip(in_memory);
-    let words = taken.filter(|(_, in_memory)| *in_memory).map(|(value, _)| {
-        value.map_or_else(
-            || k.imm(0),
-            |value| match value {
-                Value::Float(float) => k.f32_to_bits(float),
-                Value::Integer(integer) => integer.cast(),
-                Value::Truth(_) => panic!("compiler bug: conditions are not shared"),
-            },
-        )
-    });
-    words.collect()
-}
-
-/// Values of such bits, and those that the host passed.
-pub(in crate::target::sm90::emit) fn of_words<'k>(
-    values: &SharedValues<'k>,
-    k: Kernel<'k, Sm90a>,
-    words: &[Reg<'k, B32>],
-) -> Vec<Option<Value<'k>>> {
-    let mut words = words.iter();
-    let value = |shared: &Option<SharedValue<'k>>| {
-        let shared = shared.as_ref()?;
-        let bits = match &shared.given {
-            SharedGiven::Host(parameter) => k.f32_to_bits(parameter.load()),
-            SharedGiven::Memory { .. } => *words.next()?,
-        };
-        Some(host(k, shared.dtype, bits))
-    };
-    values.0.iter().map(value).collect()
-}
-
-/// A number that the host passed, or of 32 bits.
+/// A number that the host passed.
 fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k> {
     match dtype.elem() {
         Elem::F32 => Value::Float(k.bits_to_f32(bits)),
@@ -219,10 +179,6 @@ fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k>
 }
 
 impl<'k> SharedValue<'k> {
-    pub(in crate::target::sm90::emit) fn is_in_memory(&self) -> bool {
-        matches!(self.given, SharedGiven::Memory { .. })
-    }
-
     /// Where it lies at an element of the contraction.
     fn location(
         &self,
