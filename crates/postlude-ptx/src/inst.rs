@@ -296,6 +296,8 @@ instructions! {
     BulkCommit "cp" ["async", "bulk", "commit_group"] ();
     /// Waits until this many groups are pending.
     BulkWait "cp" ["async", "bulk", "wait_group", wait: WaitFor] (pending: Use);
+    /// Brings the line of an address into L2.
+    Prefetch "prefetch" ["global", "L2"] (address: Address);
     /// Brings a tensor map, given as a parameter, into the cache.
     PrefetchMap "prefetch" ["param", "tensormap"] (map: Address);
     /// Makes a cache policy.

@@ -127,7 +127,10 @@ fn unit(inst: &Inst) -> Unit {
         Inst::Fence { .. } | Inst::FenceProxyAsync { .. } | Inst::FenceBarrierInit {} => {
             Unit::Control
         }
-        Inst::PrefetchMap { .. } | Inst::GridWait {} | Inst::GridLaunch {} => Unit::Control,
+        Inst::Prefetch { .. }
+        | Inst::PrefetchMap { .. }
+        | Inst::GridWait {}
+        | Inst::GridLaunch {} => Unit::Control,
         Inst::Branch { .. } | Inst::Sleep { .. } | Inst::Ret {} => Unit::Control,
         Inst::Exit {} | Inst::Trap {} => Unit::Control,
     }

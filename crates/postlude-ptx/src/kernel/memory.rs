@@ -79,6 +79,11 @@ impl<'k, A: Architecture> Kernel<'k, A> {
         values
     }
 
+    /// Brings the line of an address into L2.
+    pub fn prefetch(self, address: GlobalPointer<'k>) {
+        self.code.push(Inst::Prefetch { address: address.slot() });
+    }
+
     /// Reads 8 or 16 bits, extended to 32 by the sign that `ty` has.
     pub fn load_global_narrow(
         self,

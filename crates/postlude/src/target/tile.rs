@@ -24,6 +24,9 @@ pub enum KernelSchedule {
     Cooperative,
     /// Two halves of them compute work tiles alternately: one runs its epilogue while the other issues wgmma.
     PingPong,
+    /// A and B are swapped: each of several warpgroups computes 64 columns of B in registers and multiplies them by rows of
+    /// A, over a part of K; the math warpgroup is one of them, adds up the parts and runs the epilogue.
+    Swapped,
     /// No product: each of a tile's rows is held in the registers of as many threads as the tile has for it.
     Rows,
     /// No product and no tile: threads compute one element of an output after the other.
@@ -32,9 +35,10 @@ pub enum KernelSchedule {
 
 impl KernelSchedule {
     /// All of them.
-    pub const ALL: [KernelSchedule; 4] = [
+    pub const ALL: [KernelSchedule; 5] = [
         KernelSchedule::Cooperative,
         KernelSchedule::PingPong,
+        KernelSchedule::Swapped,
         KernelSchedule::Rows,
         KernelSchedule::Elements,
     ];
@@ -44,6 +48,7 @@ impl KernelSchedule {
         match self {
             KernelSchedule::Cooperative => "cooperative",
             KernelSchedule::PingPong => "ping-pong",
+            KernelSchedule::Swapped => "swapped",
             KernelSchedule::Rows => "rows",
             KernelSchedule::Elements => "elements",
         }
@@ -52,7 +57,10 @@ impl KernelSchedule {
     /// Work tiles that a CTA computes at a time.
     pub const fn tiles_in_flight(self) -> u32 {
         match self {
-            KernelSchedule::Cooperative | KernelSchedule::Rows | KernelSchedule::Elements => 1,
+            KernelSchedule::Cooperative
+            | KernelSchedule::Swapped
+            | KernelSchedule::Rows
+            | KernelSchedule::Elements => 1,
             KernelSchedule::PingPong => 2,
         }
     }
@@ -147,7 +155,15 @@ impl Tile {
 
     /// Whether math warpgroups compute 64-row blocks, and other warps load for them.
     pub const fn has_blocks(self) -> bool {
-        matches!(self.kernel, KernelSchedule::Cooperative | KernelSchedule::PingPong)
+        matches!(
+            self.kernel,
+            KernelSchedule::Cooperative | KernelSchedule::PingPong | KernelSchedule::Swapped
+        )
+    }
+
+    /// Whether A and B are swapped.
+    pub const fn is_swapped(self) -> bool {
+        matches!(self.kernel, KernelSchedule::Swapped)
     }
 
     /// 64-row blocks of one warpgroup.

@@ -207,8 +207,17 @@ fn only_a_targets_own_folder_names_its_chip() {
 }
 
 /// What of an emitter is bound to a chip: its page and its mainloop. All else takes the chip as a type.
-const MAINLOOP: &[&str] =
-    &["load", "mma", "multiply", "operand", "scaling", "segment_tail", "split_k", "widen"];
+const MAINLOOP: &[&str] = &[
+    "load",
+    "mma",
+    "multiply",
+    "operand",
+    "scaling",
+    "segment_tail",
+    "split_k",
+    "swapped",
+    "widen",
+];
 
 #[test]
 fn only_the_mainloop_is_bound_to_a_chip() {

@@ -31,6 +31,7 @@ mod short;
 mod slices;
 mod slot;
 mod split_k;
+mod swapped;
 mod tile_scheduler;
 mod values;
 mod visit;
@@ -47,7 +48,7 @@ use postlude_ptx::types::{B32, U32};
 use crate::graph::MathMode;
 use crate::lower::TileProgram;
 use crate::target::seam::ENTRY;
-use crate::target::sm90::plan::{Mainloop, STAGE_ROW_BYTES, Sm90Schedule};
+use crate::target::sm90::plan::{Mainloop, STAGE_ROW_BYTES, SWAPPED_REGISTERS, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
 pub(super) use launch::launch;
@@ -68,7 +69,7 @@ pub(super) fn emit(
     let attributes = match schedule.tile.kernel {
         // CTAs that know nothing of clusters start sooner.
         KernelSchedule::Rows | KernelSchedule::Elements => attributes,
-        KernelSchedule::Cooperative | KernelSchedule::PingPong => {
+        KernelSchedule::Cooperative | KernelSchedule::PingPong | KernelSchedule::Swapped => {
             attributes.cluster([schedule.tile.cluster.blocks(), 1, 1])
         }
     };
@@ -92,7 +93,6 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
     let stages = plan.stage_ring(k);
     let thread = k.thread();
-    let tiles = schedule.c_bytes() > 0;
     k.if_(thread.eq(0), || {
         parameters.prefetch();
         initialise(k, plan, stages.as_ref().map(|(_, ring)| ring));
@@ -106,20 +106,27 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     k.if_else(
         warpgroup.lt(schedule.loaders()),
         || {
-            k.decrease_registers(load_registers);
-            if let Some((mainloop, ring)) = &stages {
-                fill_stages(k, plan, &parameters, &scheduler, (mainloop, ring), warp);
-            }
-            for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
-                k.if_(warp.eq(warp_of), || {
-                    load::load_tiles(k, plan, &parameters, &scheduler, served);
-                });
+            let load = || {
+                k.decrease_registers(load_registers);
+                load_all(k, plan, &parameters, &scheduler, stages.as_ref(), warp);
+            };
+            match &stages {
+                Some((_, ring)) if schedule.tile.is_swapped() => {
+                    k.if_else(warpgroup.eq(0), load, || {
+                        k.increase_registers(SWAPPED_REGISTERS[1]);
+                        swapped::help(k, plan, &parameters, &scheduler, ring, warpgroup - 1);
+                    });
+                }
+                Some(_) | None => load(),
             }
         },
         || {
             k.increase_registers(math_registers);
             let number = warpgroup - schedule.loaders();
             match &stages {
+                Some((_, ring)) if schedule.tile.is_swapped() => {
+                    swapped::multiply(k, plan, &parameters, &scheduler, ring);
+                }
                 Some((mainloop, ring)) => {
                     let stages = (*mainloop, ring);
                     multiply::multiply(k, plan, &parameters, &scheduler, stages, number);
@@ -143,6 +150,24 @@ fn wait_for_launch_before(k: Kernel<'_, Sm90a>, overlaps: bool) {
     }
 }
 
+/// The load warps: stages of A and B, and tile operands.
+fn load_all<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    stages: Option<&(&Mainloop, Ring<'k, Sm90a>)>,
+    warp: Reg<'k, U32>,
+) {
+    if let Some((mainloop, ring)) = stages {
+        fill_stages(k, plan, parameters, scheduler, (mainloop, ring), warp);
+    }
+    let tiles = plan.schedule.c_bytes() > 0;
+    for (warp_of, served) in (1..).zip(plan.served()).filter(|_| tiles) {
+        k.if_(warp.eq(warp_of), || load::load_tiles(k, plan, parameters, scheduler, served));
+    }
+}
+
 /// The load warps that keep the ring of stages full of A and B.
 fn fill_stages<'k>(
     k: Kernel<'k, Sm90a>,
@@ -152,7 +177,9 @@ fn fill_stages<'k>(
     (mainloop, ring): (&Mainloop, &Ring<'k, Sm90a>),
     warp: Reg<'k, U32>,
 ) {
-    if mainloop.is_by_elements() {
+    if plan.schedule.tile.is_swapped() {
+        k.if_(warp.eq(0), || swapped::load(k, plan, parameters, scheduler, ring));
+    } else if mainloop.is_by_elements() {
         load::load_elements(k, plan, parameters, scheduler, ring);
     } else if mainloop.is_widened() {
         k.if_(warp.eq(0), || load::load_narrow(k, plan, parameters, scheduler));
@@ -191,9 +218,18 @@ const VECTOR_BYTES: u32 = 16;
 fn clear_short_rows(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
     let Some(loaded) = schedule.short_rows() else { return };
+    let (thread, step) = (k.thread() * VECTOR_BYTES, schedule.threads() * VECTOR_BYTES);
+    if schedule.tile.is_swapped() {
+        // Their sums, instead.
+        let row_bytes = schedule.swapped_row_floats() * 4;
+        let first = k.region(&plan.partials) + loaded * row_bytes;
+        k.for_(thread, (schedule.tile.rows - loaded) * row_bytes, step, |at| {
+            k.store_shared(first + at, [k.imm::<B32>(0); 4]);
+        });
+        return;
+    }
     let bytes = (schedule.tile.rows - loaded) * STAGE_ROW_BYTES;
     let first = k.region(&plan.stages) + loaded * STAGE_ROW_BYTES;
-    let (thread, step) = (k.thread() * VECTOR_BYTES, schedule.threads() * VECTOR_BYTES);
     k.for_(thread, bytes, step, |at| {
         for stage in 0..schedule.stages {
             let to = first + stage * schedule.stage_bytes() + at;

@@ -47,7 +47,7 @@ fn for_steps<'k>(
 }
 
 /// Runs `body` for every tile, with its steps and what gives the pieces of one.
-fn for_tiles<'k>(
+pub(super) fn for_tiles<'k>(
     k: Kernel<'k, Sm90a>,
     parameters: &Parameters<'k>,
     scheduler: &TileScheduler<'k, Sm90a>,

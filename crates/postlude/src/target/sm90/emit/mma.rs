@@ -42,7 +42,7 @@ fn layout(load: OperandLoad) -> (Major, DescriptorLayout, u32) {
     }
 }
 
-fn matrix_type(element: OperandElement) -> MatrixType {
+pub(super) fn matrix_type(element: OperandElement) -> MatrixType {
     match element {
         OperandElement::F16 => MatrixType::F16,
         OperandElement::BF16 => MatrixType::BF16,

@@ -132,6 +132,13 @@ impl Plan<'_> {
         k: Kernel<'k, C>,
     ) -> Option<(&Mainloop, Ring<'k, C>)> {
         let mainloop = self.schedule.needs.mainloop.as_ref()?;
+        if self.schedule.tile.is_swapped() {
+            // Each of their warps reads with loads, and with products.
+            let consumers = Consumers::Warps(4 * self.schedule.tile.multipliers());
+            let agents = Agents { producers: 1, consumers, grid: Grid::ONE };
+            let ring = Ring::new(k, k.region(&self.barriers), self.schedule.stages, agents);
+            return Some((mainloop, ring));
+        }
         let writers = if mainloop.is_staged() { self.movers() } else { 4 };
         let agents = Agents {
             producers: match mainloop.operands.map(OperandLoad::is_written) {

@@ -57,12 +57,17 @@ impl<'k> SharedValues<'k> {
         SharedValues(graph.inputs().iter().enumerate().map(declare).collect())
     }
 
-    /// Elements of K that share all values; `None` where all elements do.
-    pub(super) fn run(&self) -> Option<u32> {
+    /// Elements of K that share each value that varies along them.
+    pub(super) fn runs(&self) -> impl Iterator<Item = u32> {
         let run = |shared: &SharedValue<'k>| match shared.given {
             SharedGiven::Memory { run, .. } => run,
             SharedGiven::Host(_) => None,
         };
-        self.0.iter().flatten().filter_map(run).reduce(greatest_divisor)
+        self.0.iter().flatten().filter_map(run)
+    }
+
+    /// Elements of K that share all values; `None` where all elements do.
+    pub(super) fn run(&self) -> Option<u32> {
+        self.runs().reduce(greatest_divisor)
     }
 }

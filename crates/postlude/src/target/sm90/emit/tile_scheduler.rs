@@ -231,9 +231,10 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
     fn own(&self, order: Reg<'k, U32>) -> (Reg<'k, U32>, Reg<'k, U32>) {
         let k = self.k;
         match self.schedule.tile.kernel {
-            KernelSchedule::Cooperative | KernelSchedule::Rows | KernelSchedule::Elements => {
-                (k.cluster(), k.clusters())
-            }
+            KernelSchedule::Cooperative
+            | KernelSchedule::Swapped
+            | KernelSchedule::Rows
+            | KernelSchedule::Elements => (k.cluster(), k.clusters()),
             KernelSchedule::PingPong => (order.mad(k.clusters(), k.cluster()), self.apart()),
         }
     }

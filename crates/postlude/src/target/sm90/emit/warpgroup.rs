@@ -19,9 +19,13 @@ pub(super) struct WarpgroupIndex<'k> {
 impl<'k> WarpgroupIndex<'k> {
     pub(super) fn new<C: Architecture>(k: Kernel<'k, C>, tile: Tile, in_cta: Reg<'k, U32>) -> Self {
         let (order, in_tile) = match (tile.kernel, tile.warpgroups_per_tile()) {
-            (KernelSchedule::Cooperative | KernelSchedule::Rows | KernelSchedule::Elements, _) => {
-                (k.imm(0), in_cta)
-            }
+            (
+                KernelSchedule::Cooperative
+                | KernelSchedule::Swapped
+                | KernelSchedule::Rows
+                | KernelSchedule::Elements,
+                _,
+            ) => (k.imm(0), in_cta),
             (KernelSchedule::PingPong, 1) => (in_cta, k.imm(0)),
             (KernelSchedule::PingPong, per_tile) => {
                 let order = in_cta / per_tile;

@@ -5,20 +5,20 @@
 //! Invariant: a lane's elements share all values but themselves, and those are loaded a stage ahead.
 
 mod decode;
-mod values;
+mod elements;
+pub(super) mod values;
 
-use postlude_ptx::kernel::{Half, Kernel, Reg, SharedAddress};
+use postlude_ptx::kernel::{Kernel, Reg, SharedAddress};
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B32, F32, U32};
+use postlude_ptx::types::{B32, U32};
 
-use crate::dtype::{DType, Elem};
-use crate::graph::{Binary, Constant, InputId, NodeId, Op};
 use crate::target::sm90::plan::{SPAN_BYTES, THREAD_BYTES, Widened};
 
 use super::operand::{LINE_BYTES, Part, Piece};
 use super::shared_values::SharedValues;
 use super::values::{Evaluator, Value};
-use decode::Narrow;
+pub(super) use decode::Picks;
+pub(super) use elements::Elements;
 use values::{Pending, RowBase};
 
 /// Bytes of a chunk of a stage's row, and its elements of 16 bits.
@@ -166,135 +166,13 @@ impl<'k> Widener<'_, 'k> {
         let words = k.load_shared::<B32, 4>(slot + from.mad(THREAD_BYTES, line));
         let chunks = THREAD_BYTES * 8 / self.bits() / CHUNK as u32;
         let to = ((column * chunks) ^ swizzle).mad(CHUNK_BYTES, line);
-        let elements = Elements { widener: self, shared };
+        let elements = Elements::new(self.widened, self.evaluator, shared);
         let per_chunk = words.len() / chunks as usize;
         for (chunk, words) in (0..).zip(words.chunks(per_chunk)) {
-            let stored = elements.chunk(words);
+            let stored = elements.packed(&|narrow, less| narrow.decode(k, words, less));
+            let stored: [Reg<'k, B32>; CHUNK / 2] = std::array::from_fn(|pair| stored[pair]);
             let to = if chunk == 0 { to } else { to ^ (chunk * CHUNK_BYTES) };
             k.store_shared(stage + self.part.offset + to, stored);
-        }
-    }
-}
-
-/// What a lane computes of its elements.
-struct Elements<'a, 'k> {
-    widener: &'a Widener<'a, 'k>,
-    /// Values that they share, by input of the operand's graph.
-    shared: &'a [Option<Value<'k>>],
-}
-
-impl<'k> Elements<'_, 'k> {
-    /// Eight elements, rounded to the stage's type.
-    fn chunk(&self, words: &[Reg<'k, B32>]) -> [Reg<'k, B32>; 4] {
-        let graph = self.widener.widened.graph;
-        let output = &graph.outputs()[0];
-        let half = if output.dtype == DType::F16 { Half::F16 } else { Half::BF16 };
-        // The store rounds.
-        let value = match graph[output.value].op {
-            Op::Cast(to, of) if to == output.dtype && graph.ty(of).elem == Elem::F32 => of,
-            _ => output.value,
-        };
-        let mut memo = vec![None; graph.len()];
-        let all = self.tile(value, words, &mut memo);
-        let pair = |first: usize| self.widener.k.pack_halves(half, all[first], all[first + 1]);
-        [0, 2, 4, 6].map(pair)
-    }
-
-    fn source(&self) -> NodeId {
-        let Widened { graph, source } = self.widener.widened;
-        let found = graph.nodes().find(|(_, node)| node.op == Op::Input(source));
-        found.map_or_else(|| panic!("compiler bug: an operand of no elements"), |(id, _)| id)
-    }
-
-    /// Whether a node is the narrow elements, as they are.
-    fn is_elements(&self, node: NodeId) -> bool {
-        let graph = self.widener.widened.graph;
-        let source = self.source();
-        let exact = |of: NodeId| of == source && graph.ty(of).elem == Elem::I32;
-        node == source || matches!(graph[node].op, Op::Cast(_, of) if exact(of))
-    }
-
-    /// A small integer that all elements share, which decoding subtracts for free.
-    fn zero_point(&self, node: NodeId) -> Option<Reg<'k, F32>> {
-        let graph = self.widener.widened.graph;
-        let Op::Cast(_, of) = graph[node].op else { return None };
-        let Op::Input(input) = graph[of].op else { return None };
-        let dtype = graph.inputs()[input.0 as usize].dtype;
-        let small = matches!(dtype, DType::I4 | DType::U4 | DType::I8 | DType::U8);
-        (small && self.narrow().is_integer()).then(|| self.value(node))
-    }
-
-    fn narrow(&self) -> Narrow {
-        let Widened { graph, source } = self.widener.widened;
-        Narrow::of(graph.inputs()[source.0 as usize].dtype)
-    }
-
-    /// A node of eight elements.
-    fn tile(
-        &self,
-        node: NodeId,
-        words: &[Reg<'k, B32>],
-        memo: &mut Vec<Option<Vec<Reg<'k, F32>>>>,
-    ) -> Vec<Reg<'k, F32>> {
-        if let Some(known) = &memo[node.index()] {
-            return known.clone();
-        }
-        let graph = self.widener.widened.graph;
-        let k = self.widener.k;
-        let varies = graph.ty(node).axes.column == Some(graph.space().column.divisor());
-        let all = if !varies {
-            vec![self.value(node); CHUNK]
-        } else if self.is_elements(node) {
-            self.narrow().decode(k, words, None)
-        } else {
-            let evaluator = &self.widener.evaluator;
-            let mut of = |node: NodeId| self.tile(node, words, memo);
-            match graph[node].op {
-                Op::Binary(Binary::Subtract, a, b)
-                    if self.is_elements(a) && self.zero_point(b).is_some() =>
-                {
-                    self.narrow().decode(k, words, self.zero_point(b))
-                }
-                Op::Unary(op, a) => {
-                    of(a).into_iter().map(|a| evaluator.unary_exact(op, a)).collect()
-                }
-                Op::Binary(op, a, b) => {
-                    let (a, b) = (of(a), of(b));
-                    let both = a.into_iter().zip(b);
-                    both.map(|(a, b)| evaluator.binary_exact(op, a, b)).collect()
-                }
-                Op::Fma(a, b, c) => {
-                    let (a, b, c) = (of(a), of(b), of(c));
-                    let all = a.into_iter().zip(b).zip(c);
-                    all.map(|((a, b), c)| a.fma(b, c)).collect()
-                }
-                Op::Cast(to, a) => of(a).into_iter().map(|a| evaluator.rounded(to, a)).collect(),
-                ref op => panic!("compiler bug: load warps do not compute {op:?}"),
-            }
-        };
-        memo[node.index()] = Some(all.clone());
-        all
-    }
-
-    /// A node that all elements share.
-    fn value(&self, node: NodeId) -> Reg<'k, F32> {
-        let graph = self.widener.widened.graph;
-        let evaluator = &self.widener.evaluator;
-        let shared = |input: InputId| {
-            self.shared[input.0 as usize]
-                .unwrap_or_else(|| panic!("compiler bug: input {} is not shared", input.0))
-        };
-        match graph[node].op {
-            Op::Input(input) => shared(input).float(),
-            Op::Constant(Constant::F32(bits)) => self.widener.k.imm(f32::from_bits(bits)),
-            Op::Unary(op, a) => evaluator.unary_exact(op, self.value(a)),
-            Op::Binary(op, a, b) => evaluator.binary_exact(op, self.value(a), self.value(b)),
-            Op::Fma(a, b, c) => self.value(a).fma(self.value(b), self.value(c)),
-            Op::Cast(to, a) => match graph[a].op {
-                Op::Input(input) => evaluator.cast(to, shared(input)).float(),
-                _ => evaluator.rounded(to, self.value(a)),
-            },
-            ref op => panic!("compiler bug: load warps do not compute {op:?}"),
         }
     }
 }

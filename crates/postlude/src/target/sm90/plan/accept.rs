@@ -27,6 +27,9 @@ pub(crate) fn accept(
     if !schedule.counts(problem) {
         return Err(Sm90Refusal::TooLarge);
     }
+    if !schedule.has_whole_spans(problem) {
+        return Err(Sm90Refusal::Knob { knob: "tile" });
+    }
     if !schedule.slices(problem) {
         return Err(Sm90Refusal::Knob { knob: "split_k_slices" });
     }

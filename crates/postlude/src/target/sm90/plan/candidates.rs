@@ -7,6 +7,7 @@ use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::OperandLoad;
 use super::rows::ROW_TILES;
+use super::swapped::{SWAPPED, SWAPPED_REGISTERS};
 
 const fn cooperative(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
     Tile { rows, columns, kernel: KernelSchedule::Cooperative, math_warpgroups, cluster }
@@ -173,6 +174,9 @@ impl Tile {
 
     /// Whether A and B can be brought in for this tile: copies write whole pieces of swizzled shared memory.
     fn multiplies(self, mainloop: &Mainloop, needs: &Needs) -> bool {
+        if self.is_swapped() {
+            return self.swaps(mainloop);
+        }
         let width = needs.width(self);
         let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
         let whole = |(load, (size, multicast)): (OperandLoad, (u32, u32))| match load {
@@ -265,6 +269,9 @@ impl Tile {
         if !self.has_blocks() {
             return 0;
         }
+        if self.is_swapped() {
+            return self.multipliers();
+        }
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
         let staged = needs.mainloop.as_ref().is_some_and(Mainloop::is_staged);
         if staged && !wide { 2 } else { 1 }
@@ -272,7 +279,10 @@ impl Tile {
 
     /// Registers of a thread that loads, and of one that multiplies, which together fill an SM's.
     pub(crate) fn registers(self, needs: &Needs) -> [u32; 2] {
-        if self.loaders(needs) == 2 {
+        if self.is_swapped() {
+            let [load, _, math] = SWAPPED_REGISTERS;
+            [load, math]
+        } else if self.loaders(needs) == 2 {
             match self.math_warpgroups {
                 1 => [128, 240],
                 // Elements pass through registers of the load warpgroups.
@@ -298,7 +308,9 @@ impl Needs {
         let whole_rows: &[Tile] = if self.mainloop.is_none() { WHOLE_ROWS } else { &[] };
         let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
         let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
-        CANDIDATES.iter().chain(whole_rows).chain(held).chain(elements)
+        let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
+        let swapped: &[Tile] = if widened { &[SWAPPED] } else { &[] };
+        swapped.iter().chain(CANDIDATES).chain(whole_rows).chain(held).chain(elements)
     }
 
     /// Columns of the widest tile of the epilogue.

@@ -43,6 +43,8 @@ const ELEMENTS_ROW: f64 = 40.0;
 const VECTORS_ROW: f64 = 8.0;
 /// The same for rows that load warps widen, where all of them have as much to do. A guess that is not fitted.
 const WIDENED_ROW: f64 = 3.0;
+/// The same where warpgroups widen them in registers and multiply them from there. A guess that is not fitted.
+const SWAPPED_ROW: f64 = 1.5;
 /// Load warps that widen, and rows of 4-bit elements that one widens at a time.
 const WIDENING_WARPS: u32 = 7;
 const WIDENED_UNIT: u32 = 16;
@@ -203,10 +205,9 @@ fn step(
         (true, _) => PING_PONG,
     };
     let each = if mainloop.split { 3.0 } else { 1.0 };
-    let products = f64::from(tile.rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES
-        * each
-        * waits
-        * part;
+    let rows = if tile.is_swapped() { schedule.swapped_rows() } else { tile.rows };
+    let products =
+        f64::from(rows * tile.columns * STAGE_ROW_BYTES) / MULTIPLIED_BYTES * each * waits * part;
     let products_of_a = mainloop.products as usize;
     let sides = [
         (tile.rows, tile.cluster.columns(), problem.rows),
@@ -244,6 +245,7 @@ fn step(
                 OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
                 OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
                 OperandLoad::VectorsKMajor => VECTORS_ROW,
+                OperandLoad::Widened4 | OperandLoad::Widened8 if tile.is_swapped() => SWAPPED_ROW,
                 OperandLoad::Widened4 => widened(size, WIDENED_UNIT) * WIDENED_ROW,
                 OperandLoad::Widened8 => widened(size, WIDENED_UNIT / 2) * WIDENED_ROW,
             };

@@ -86,7 +86,8 @@ const FEWEST_CTAS: u32 = 3;
 /// The same for a tile that does, with C's slots reused for D or not.
 fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90Schedule> {
     let choices = choices(tile, needs);
-    let stages = if needs.mainloop.is_some() { needs.fewest_stages()..=MOST_STAGES } else { 0..=0 };
+    let stages =
+        if needs.mainloop.is_some() { needs.fewest_stages(tile)..=MOST_STAGES } else { 0..=0 };
     let all = stages.rev().flat_map(|stages| choices.iter().map(move |slots| (stages, *slots)));
     // Where math threads are the bottleneck, wide epilogue tiles are worth more than a deep ring.
     let wide =
@@ -106,7 +107,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             epilogue_loop: epilogue_loop(tile, needs, epilogue_tile)
                 || rounds(tile, needs, epilogue_tile) > 0,
             rounds: rounds(tile, needs, epilogue_tile),
-            wgmma_in_flight: wgmma_in_flight(stages, needs),
+            wgmma_in_flight: wgmma_in_flight(tile, stages, needs),
             hints: Hints::None,
             raster: Raster::usual(tile.cluster),
             ctas: 1,
@@ -158,9 +159,9 @@ pub(super) fn fragment(needs: &Needs, epilogue_tile: u32) -> u32 {
 
 /// A stage is held until the next is full: warps that move staggered rows with two stages, or widen as many at a time as there
 /// are, would have none to fill.
-fn wgmma_in_flight(stages: u32, needs: &Needs) -> u32 {
+fn wgmma_in_flight(tile: Tile, stages: u32, needs: &Needs) -> u32 {
     let Some(mainloop) = &needs.mainloop else { return 0 };
-    let least = if mainloop.is_staggered() { 2 } else { mainloop.stages_at_once() };
+    let least = if mainloop.is_staggered() { 2 } else { tile.stages_at_once(mainloop) };
     u32::from(stages > least)
 }
 
@@ -173,7 +174,7 @@ pub(super) fn least_bytes(tile: Tile, needs: &Needs) -> u32 {
     }
     let with = |slots: &Slots| {
         let Slots { epilogue_tile, c_stages, d_stages, .. } = *slots;
-        let stages = needs.fewest_stages();
+        let stages = needs.fewest_stages(tile);
         let with = |reuse_c| Sm90Schedule {
             stages,
             epilogue_tile,

@@ -2,7 +2,6 @@
 
 use crate::target::tile::{Cluster, Tile};
 
-use super::mainloop::Mainloop;
 use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::reuse;
@@ -37,10 +36,11 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         || schedule.epilogue_loop
             && rounds.is_some_and(|columns| schedule.width().is_multiple_of(columns));
     let multiplies = schedule.needs.mainloop.is_some();
-    let fewest = schedule.needs.fewest_stages();
+    let fewest = schedule.needs.fewest_stages(tile);
     let mainloop_stages = if multiplies { fewest..=MOST_STAGES } else { 0..=0 };
     let mainloop = schedule.needs.mainloop.as_ref();
-    let at_once = mainloop.filter(|it| it.is_widened()).map_or(0, Mainloop::stages_at_once);
+    let at_once =
+        mainloop.filter(|it| it.is_widened()).map_or(0, |mainloop| tile.stages_at_once(mainloop));
     let most =
         if tile.has_blocks() { 1 } else { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);

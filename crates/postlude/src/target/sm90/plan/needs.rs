@@ -117,8 +117,8 @@ impl Needs {
     }
 
     /// The fewest stages of a schedule: fewer than two do not overlap loads with products.
-    pub(super) fn fewest_stages(&self) -> u32 {
-        self.mainloop.as_ref().map_or(0, |mainloop| mainloop.stages_at_once().max(2))
+    pub(super) fn fewest_stages(&self, tile: Tile) -> u32 {
+        self.mainloop.as_ref().map_or(0, |mainloop| tile.stages_at_once(mainloop).max(2))
     }
 
     /// Products of a tile; 0 where there is no mainloop.

@@ -82,6 +82,7 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
     if fit_somehow && fitting.is_empty() {
         return Err(Sm90Refusal::TooLarge);
     }
+    fitting.retain(|schedule| schedule.has_whole_spans(problem));
     // Few rows have tiles of their own: all others lose more on them than a module costs. So have widened operands.
     let widened = needs.mainloop.as_ref().is_some_and(Mainloop::is_widened);
     let few = if widened || (needs.mainloop.is_some() && problem.rows <= cost::FEW_ROWS) {
@@ -98,6 +99,9 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
                 Ok(sliced(&schedule, problem, chip, cost::cycles))
             }
             _ if !tile.takes(needs) => Err(Sm90Refusal::OperandTile),
+            None if fit(*tile, needs, chip).is_some_and(|one| !one.has_whole_spans(problem)) => {
+                Err(Sm90Refusal::OperandTile)
+            }
             None if fit(*tile, needs, chip).is_some_and(|one| !one.counts(problem)) => {
                 Err(Sm90Refusal::TooLarge)
             }
@@ -186,7 +190,8 @@ pub(crate) fn schedules(
         alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
     });
     for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {
-        if schedule.counts(problem) && !schedules.contains(&schedule) {
+        let suits = schedule.counts(problem) && schedule.has_whole_spans(problem);
+        if suits && !schedules.contains(&schedule) {
             schedules.push(schedule);
         }
     }
@@ -202,7 +207,7 @@ pub(crate) fn contenders(
     let problem = bound.problem();
     let fitting = needs.tiles().filter_map(|tile| fit(*tile, &needs, chip));
     let mut ranked: Vec<Ranked> = fitting
-        .filter(|schedule| schedule.counts(problem))
+        .filter(|schedule| schedule.counts(problem) && schedule.has_whole_spans(problem))
         .flat_map(|schedule| {
             let raster = Raster::of(schedule.tile, &needs, problem);
             let schedule = Sm90Schedule { raster, ..schedule };
@@ -226,7 +231,8 @@ pub(crate) fn fitted(
     bound: &BoundProgram,
     chip: Sm90,
 ) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
-    Ok(fit(tile, &accepted_needs(bound)?, chip))
+    let fitted = fit(tile, &accepted_needs(bound)?, chip);
+    Ok(fitted.filter(|schedule| schedule.has_whole_spans(bound.problem())))
 }
 
 #[cfg(test)]

@@ -14,6 +14,9 @@ const SHORT_TILE: u32 = 64;
 impl Sm90Schedule {
     /// Bytes of A and B in one stage.
     pub(crate) fn stage_bytes(&self) -> u32 {
+        if let Some(mainloop) = self.needs.mainloop.as_ref().filter(|_| self.tile.is_swapped()) {
+            return self.swapped_stage_bytes(mainloop);
+        }
         let split = self.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.split);
         self.part_bytes() * if split { 2 } else { 1 }
     }
@@ -71,6 +74,7 @@ impl Sm90Schedule {
     /// Slots of staggered or narrow operands.
     pub(crate) fn staging_slots(&self) -> u32 {
         match &self.needs.mainloop {
+            Some(_) if self.tile.is_swapped() => 0,
             Some(_) if self.is_widened() => WIDENED_SLOTS,
             Some(mainloop) if mainloop.is_staggered() => STAGING_SLOTS,
             Some(_) | None => 0,
@@ -102,8 +106,11 @@ impl Sm90Schedule {
         (suits && mainloop.short_rows > 0).then_some(mainloop.short_rows)
     }
 
-    /// Bytes of a tile's partial sums, where its CTAs split K.
+    /// Bytes of a tile's partial sums, where its CTAs or its warpgroups split K.
     pub(crate) fn partial_bytes(&self) -> u32 {
+        if self.tile.is_swapped() {
+            return self.tile.rows * self.swapped_row_floats() * 4;
+        }
         let splits = self.tile.cluster.split_k();
         if splits > 1 { self.tile.sum_bytes() } else { 0 }
     }

@@ -4,7 +4,7 @@
 //! for slices of lower numbers only, which run before them or beside them.
 
 use crate::problem::Problem;
-use crate::target::tile::Tile;
+use crate::target::tile::{KernelSchedule, Tile};
 
 use super::chip::Sm90;
 use super::mainloop::Mainloop;
@@ -37,7 +37,8 @@ impl Tile {
             let loaded = !mainloop.is_written() || mainloop.is_widened();
             !scaled && even && loaded
         };
-        let cooperative = self.has_blocks() && !self.is_ping_pong() && self.cluster.split_k() == 1;
+        let cooperative =
+            self.kernel == KernelSchedule::Cooperative && self.cluster.split_k() == 1;
         cooperative
             && needs.mainloop.as_ref().is_some_and(suits)
             && !needs.folds.any()

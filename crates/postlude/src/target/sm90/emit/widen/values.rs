@@ -1,9 +1,9 @@
 //! What the elements of a lane share: scales and zero points, loaded a stage before they are used.
 
-use postlude_ptx::kernel::{Half, Kernel, Packed8, Reg, Var};
+use postlude_ptx::kernel::{GlobalPointer, Half, Kernel, Packed8, Reg, Var};
 use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Sm90a;
-use postlude_ptx::types::{B16, B32, S32, Scalar, U32};
+use postlude_ptx::types::{B16, B32, Pred, S32, Scalar, U32, U64};
 
 use crate::dtype::{DType, Elem};
 use crate::target::sm90::emit::batch::Batch;
@@ -11,18 +11,23 @@ use crate::target::sm90::emit::memory::Location;
 use crate::target::sm90::emit::shared_values::{SharedGiven, SharedValue, SharedValues};
 use crate::target::sm90::emit::values::{Value, run_of_row, scale_value, tf32_value};
 
+/// Bits of a line of L2.
+const LINE_BITS: u32 = 1024;
+
 /// Where an input's values of a row begin.
 #[derive(Clone, Copy)]
-pub(super) struct RowBase<'k>(Option<Location<'k>>);
+pub(crate) struct RowBase<'k>(Option<Location<'k>>);
 
 /// The bits of an input that was loaded, and where they begin in their byte.
-pub(super) struct Pending<'k> {
+pub(crate) struct Pending<'k> {
     bits: Option<Var<'k, B32>>,
     shift: Option<Var<'k, U32>>,
+    /// Where they were loaded from: an address, or bits behind the start.
+    at: Option<Var<'k, U64>>,
 }
 
 /// Where the values of a row begin.
-pub(super) fn rows<'k>(
+pub(crate) fn rows<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     batch: Batch<'k>,
@@ -39,24 +44,98 @@ pub(super) fn rows<'k>(
 }
 
 /// Loads the values of a row at an element of the contraction.
-pub(super) fn load<'k>(
+pub(crate) fn load<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
     depth: Reg<'k, U32>,
 ) -> Vec<Pending<'k>> {
     let load = |(shared, base): (&Option<SharedValue<'k>>, &RowBase<'k>)| {
-        let loaded = shared.as_ref().and_then(|shared| shared.load(k, *base, depth));
+        let at = shared.as_ref().and_then(|shared| shared.location(k, *base, depth));
+        let loaded = shared.as_ref().zip(at).map(|(shared, at)| shared.fetch(k, at));
         Pending {
             bits: loaded.map(|(bits, _)| k.var(bits)),
             shift: loaded.and_then(|(_, shift)| shift).map(|shift| k.var(shift)),
+            at: at.map(|at| match at {
+                Location::Bytes(pointer) => k.var(pointer.register()),
+                Location::Bit { index, .. } => k.var(index),
+            }),
         }
     };
     values.0.iter().zip(bases).map(load).collect()
 }
 
+/// Loads the values of a row that lie this many elements of the contraction on, whole runs of them all, or the same again.
+pub(crate) fn advance<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    pending: &[Pending<'k>],
+    (elements, exist): (u32, Reg<'k, Pred>),
+) {
+    for ((shared, base), pending) in values.0.iter().zip(bases).zip(pending) {
+        let Some(SharedValue { given: SharedGiven::Memory { memory, run: Some(run), .. }, .. }) =
+            shared
+        else {
+            continue;
+        };
+        let (Some(shared), Some(at)) = (shared, pending.at) else { continue };
+        let stride = memory.column_stride() * u64::from(elements / run);
+        at.set(at.get() + stride.select(0, exist));
+        let at = match base.0 {
+            Some(Location::Bit { start, .. }) => Location::Bit { start, index: at.get() },
+            Some(Location::Bytes(_)) | None => {
+                Location::Bytes(GlobalPointer::from_register(at.get()))
+            }
+        };
+        pending.set(shared.fetch(k, at));
+    }
+}
+
+/// Brings the values of a row of this many elements of the contraction into L2.
+pub(crate) fn prefetch<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    inner: Reg<'k, U32>,
+) {
+    for (shared, base) in values.0.iter().zip(bases) {
+        let Some(shared) = shared else { continue };
+        let SharedGiven::Memory { run: Some(run), .. } = shared.given else { continue };
+        let line = LINE_BITS / shared.dtype.bits() as u32 * run;
+        k.for_(0, inner, line, |depth| {
+            let pointer = match shared.location(k, *base, depth) {
+                Some(Location::Bytes(pointer)) => pointer,
+                Some(at @ Location::Bit { .. }) => at.byte(k).0,
+                None => return,
+            };
+            k.prefetch(pointer);
+        });
+    }
+}
+
+/// Gives values what others were loaded with.
+pub(crate) fn copy<'k>(to: &[Pending<'k>], from: &[Pending<'k>]) {
+    for (to, from) in to.iter().zip(from) {
+        if let Some(bits) = from.bits {
+            to.set((bits.copy(), from.shift.map(Var::copy)));
+        }
+    }
+}
+
+impl<'k> Pending<'k> {
+    fn set(&self, (bits, shift): (Reg<'k, B32>, Option<Reg<'k, U32>>)) {
+        if let Some(var) = self.bits {
+            var.set(bits);
+        }
+        if let (Some(shift), Some(var)) = (shift, self.shift) {
+            var.set(shift);
+        }
+    }
+}
+
 /// The same into what holds the values of another stage.
-pub(super) fn reload<'k>(
+pub(crate) fn reload<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
@@ -64,18 +143,15 @@ pub(super) fn reload<'k>(
     depth: Reg<'k, U32>,
 ) {
     for ((shared, base), pending) in values.0.iter().zip(bases).zip(pending) {
-        let loaded = shared.as_ref().and_then(|shared| shared.load(k, *base, depth));
-        if let (Some((bits, _)), Some(var)) = (loaded, pending.bits) {
-            var.set(bits);
-        }
-        if let (Some((_, Some(shift))), Some(var)) = (loaded, pending.shift) {
-            var.set(shift);
+        let Some(shared) = shared else { continue };
+        if let Some(at) = shared.location(k, *base, depth) {
+            pending.set(shared.fetch(k, at));
         }
     }
 }
 
 /// What was loaded, as values.
-pub(super) fn take<'k>(
+pub(crate) fn take<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     pending: &[Pending<'k>],
@@ -103,28 +179,36 @@ fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k>
 }
 
 impl<'k> SharedValue<'k> {
-    /// Its bits at an element of the contraction, and where they begin in their byte.
-    fn load(
+    /// Where it lies at an element of the contraction.
+    fn location(
         &self,
         k: Kernel<'k, Sm90a>,
         RowBase(base): RowBase<'k>,
         depth: Reg<'k, U32>,
-    ) -> Option<(Reg<'k, B32>, Option<Reg<'k, U32>>)> {
+    ) -> Option<Location<'k>> {
         let (SharedGiven::Memory { memory, run, .. }, Some(base)) = (&self.given, base) else {
             return None;
         };
         let along = run.map(|run| k.widen(run_of_row(depth, run)) * memory.column_stride());
-        let at = match (base, along) {
+        Some(match (base, along) {
             (Location::Bytes(pointer), Some(along)) => Location::Bytes(pointer + along),
             (Location::Bit { start, index }, Some(along)) => {
                 Location::Bit { start, index: index + along }
             }
             (base, None) => base,
-        };
+        })
+    }
+
+    /// Its bits there, and where they begin in their byte.
+    fn fetch(
+        &self,
+        k: Kernel<'k, Sm90a>,
+        at: Location<'k>,
+    ) -> (Reg<'k, B32>, Option<Reg<'k, U32>>) {
         if self.dtype.is_packed() {
             let (pointer, bit) = at.byte(k);
             let byte = k.load_global_narrow(Scalar::U8, pointer, LoadCache::ReadOnly);
-            return Some((byte.cast(), Some(bit)));
+            return (byte.cast(), Some(bit));
         }
         let pointer = at.pointer();
         let bits = match self.dtype.bits() {
@@ -135,7 +219,7 @@ impl<'k> SharedValue<'k> {
             16 => k.load_global_narrow(Scalar::U16, pointer, LoadCache::ReadOnly).cast(),
             _ => k.load_global_narrow(Scalar::U8, pointer, LoadCache::ReadOnly).cast(),
         };
-        Some((bits, None))
+        (bits, None)
     }
 
     /// The value of its bits.

@@ -1,0 +1,420 @@
+//! Products with A and B swapped: a warpgroup widens 64 columns of B in registers, and wgmma multiplies them from there by rows
+//! of A in shared memory.
+//!
+//! In: stages of a span of narrow rows of B and of the same K of A. Out: sums of a tile as any other product leaves them.
+//! Half of the warpgroups multiply the first half of every span's K, half the other; what they sum has rows and columns swapped,
+//! and is added up in shared memory, from where the math warpgroup reads it for its epilogue.
+//! Invariant: while wgmma reads fragments of one unit, threads compute those of the next.
+
+use postlude_ptx::kernel::{
+    Descriptor, DescriptorLayout, Kernel, MatrixType, Reg, SharedAddress, Var, WgmmaForm,
+};
+use postlude_ptx::ring::{Consumer, Receivers, Ring};
+use postlude_ptx::target::Sm90a;
+use postlude_ptx::types::{B32, F32, Pred, U32};
+
+use crate::graph::greatest_divisor;
+use crate::target::sm90::plan::{
+    K_PARTS, OperandElement, SPAN_BYTES, SWAPPED_COLUMNS, THREAD_BYTES, Widened, widened_operand,
+};
+
+use super::batch::Batch;
+use super::epilogue::Epilogue;
+use super::fragment::Fragment;
+use super::load::for_tiles;
+use super::mma::matrix_type;
+use super::operand::LINE_BYTES;
+use super::parameters::Parameters;
+use super::plan::Plan;
+use super::shared_values::SharedValues;
+use super::tile_scheduler::{TileScheduler, WorkTile};
+use super::values::{Evaluator, Value};
+use super::warpgroup::WarpgroupIndex;
+use super::widen::values::{self, Pending, RowBase};
+use super::widen::{Elements, Picks};
+
+/// The named barrier of all warpgroups that multiply: others are numbered from 1.
+const BARRIER: u32 = 15;
+/// What one instruction sums over.
+const DEPTH: u32 = 16;
+/// Rows of A whose sums leave few registers.
+const MANY_ROWS: u32 = 64;
+/// Rows of an instruction's A that a thread has.
+const ROWS: usize = 2;
+
+/// The role of the load warp: spans of narrow rows of B, and the same K of A.
+pub(super) fn load<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let schedule = plan.schedule;
+    let [left, right] = [&parameters.operands[0], &parameters.operands[1]];
+    let (Some(copies), Some(map), Some(bits)) =
+        (left.copies(k, None, scheduler.place()), right.narrow(), right.part.load.narrow_bits())
+    else {
+        panic!("compiler bug: no maps of operands that are swapped")
+    };
+    let (stages, pieces_of_span) =
+        (k.region(&plan.stages), SPAN_BYTES * 8 / bits / right.part.depth);
+    let bytes = schedule.tile.columns * SPAN_BYTES;
+    let at = ring.producer();
+    for_tiles(k, parameters, scheduler, |steps, pieces| {
+        k.for_(0, steps, pieces_of_span, |step| {
+            ring.produce_by_warp(&at, |slot| {
+                let stage = stages + slot.stage * schedule.stage_bytes();
+                let span = pieces(step)[1];
+                let place = [span.depth / (8 / bits), span.first].into_iter();
+                let place: Vec<_> = place.chain(span.batch.places()).map(Into::into).collect();
+                slot.load(stage, map, &place, bytes, Receivers::Own, None);
+                for piece in 0..pieces_of_span {
+                    let to = stage + bytes + piece * schedule.swapped_piece_bytes();
+                    copies.issue(slot, to, pieces(step + piece)[0]);
+                }
+            });
+        });
+    });
+}
+
+/// The role of a warpgroup that only multiplies; the math warpgroup is the last of them.
+pub(super) fn help<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    ring: &Ring<'k, Sm90a>,
+    number: Reg<'k, U32>,
+) {
+    let multiplier = Multiplier::new(k, plan, parameters, number);
+    let at = ring.consumer(k.thread() & 31);
+    scheduler.for_each(|work_tile| {
+        multiplier.multiply(ring, &at, work_tile);
+        multiplier.add_up();
+        multiplier.sync();
+        multiplier.sync();
+    });
+}
+
+/// The role of the math warpgroup.
+pub(super) fn multiply<'k>(
+    k: Kernel<'k, Sm90a>,
+    plan: &Plan<'_>,
+    parameters: &Parameters<'k>,
+    scheduler: &TileScheduler<'k, Sm90a>,
+    ring: &Ring<'k, Sm90a>,
+) {
+    let tile = plan.schedule.tile;
+    let rank = k.thread() & 127;
+    let multiplier = Multiplier::new(k, plan, parameters, k.imm(tile.multipliers() - 1));
+    let warpgroup = WarpgroupIndex::new(k, tile, k.imm(0));
+    let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
+    let at = ring.consumer(k.thread() & 31);
+    let tile_of = |work_tile: &WorkTile<'k>| {
+        let prefetched = epilogue.begin(work_tile);
+        multiplier.multiply(ring, &at, work_tile);
+        multiplier.add_up();
+        multiplier.sync();
+        let sums = multiplier.whole_sums();
+        multiplier.sync();
+        epilogue.finish(work_tile, prefetched, &[sums]);
+    };
+    if epilogue.answers_later() {
+        let after = |real: Reg<'k, Pred>| epilogue.answer(real);
+        scheduler.for_own_and_after(warpgroup.order, tile_of, after);
+    } else {
+        scheduler.for_own(warpgroup.order, tile_of);
+    }
+    epilogue.drain();
+}
+
+/// A thread's row of narrow elements: where values that they share begin, and what was loaded of them for this span and for
+/// some behind it, by run.
+struct Row<'k> {
+    bases: Vec<RowBase<'k>>,
+    pending: Vec<Vec<Vec<Pending<'k>>>>,
+}
+
+/// A warpgroup that multiplies.
+struct Multiplier<'a, 'k> {
+    k: Kernel<'k, Sm90a>,
+    plan: &'a Plan<'a>,
+    parameters: &'a Parameters<'k>,
+    widened: Widened<'a>,
+    values: &'a SharedValues<'k>,
+    bits: u32,
+    /// Which part of a span's K it has.
+    part: Reg<'k, U32>,
+    /// The first of the thread's two columns in the tile.
+    column: Reg<'k, U32>,
+    lane: Reg<'k, U32>,
+    picks: Picks<'k>,
+    /// Bytes to the first unit of the thread's column in a stage.
+    first: Reg<'k, U32>,
+    form: WgmmaForm,
+    /// A's rows in the first stage, at this part of K.
+    rows: Descriptor<'k>,
+    sums: Vec<Var<'k, F32>>,
+}
+
+impl<'a, 'k> Multiplier<'a, 'k> {
+    fn new(
+        k: Kernel<'k, Sm90a>,
+        plan: &'a Plan<'a>,
+        parameters: &'a Parameters<'k>,
+        number: Reg<'k, U32>,
+    ) -> Self {
+        let (schedule, found) = (plan.schedule, widened_operand(plan.graph));
+        let widened = found.and_then(|(_, id)| Widened::of(&plan.graph.inputs()[id.0 as usize]));
+        let load = parameters.operands[1].part.load;
+        let (Some(widened), Some(values), Some(bits)) =
+            (widened, parameters.shared_values.as_ref(), load.narrow_bits())
+        else {
+            panic!("compiler bug: no operand is widened")
+        };
+        let blocks = schedule.tile.columns / SWAPPED_COLUMNS;
+        let (block, part) = (number & (blocks - 1), number / blocks);
+        let (warp, lane) = (k.uniform((k.thread() & 127) >> 5), k.thread() & 31);
+        let column = block.mad(SWAPPED_COLUMNS, Fragment::row(warp, lane));
+        let picks = Picks::new(k, lane);
+        let swizzled = (part * UNITS) ^ Fragment::row_in_warp(lane);
+        let first = column.mad(LINE_BYTES, swizzled * THREAD_BYTES);
+        // Of 8-bit elements a thread loads the four that its pair is among.
+        let first = if bits == 8 { first + Fragment::half_of_group(lane) * 4 } else { first };
+        let element: MatrixType = matrix_type(OperandElement::of_product(plan.graph)[0]);
+        let form = WgmmaForm::new(schedule.swapped_rows(), element, element);
+        let pieces = SPAN_BYTES * 8 / bits / parameters.operands[1].part.depth;
+        let part_bytes = pieces / K_PARTS * schedule.swapped_piece_bytes();
+        let rows = k.region(&plan.stages) + schedule.tile.columns * SPAN_BYTES + part * part_bytes;
+        let rows = k.descriptor(rows, DescriptorLayout::K_MAJOR_128);
+        let sums = (0..form.n / 2).map(|_| k.unset()).collect();
+        Multiplier {
+            k,
+            plan,
+            parameters,
+            widened,
+            values,
+            bits,
+            part,
+            column,
+            lane,
+            picks,
+            first,
+            form,
+            rows,
+            sums,
+        }
+    }
+
+    /// Elements of a unit of a row: what a thread loads at a time.
+    fn unit(&self) -> u32 {
+        THREAD_BYTES * 8 / self.bits
+    }
+
+    /// Elements of a span.
+    fn span(&self) -> u32 {
+        SPAN_BYTES * 8 / self.bits
+    }
+
+    /// Elements of this warpgroup's part of a span that share all values.
+    fn run(&self) -> u32 {
+        let own = self.span() / K_PARTS;
+        self.values.run().map_or(own, |run| greatest_divisor(run, own))
+    }
+
+    /// Multiplies all spans of a tile.
+    fn multiply(&self, ring: &Ring<'k, Sm90a>, at: &Consumer<'k>, work_tile: &WorkTile<'k>) {
+        let k = self.k;
+        let batched: Vec<_> =
+            self.parameters.operands[1].batched.iter().map(|has| has.load()).collect();
+        let batch = work_tile.batch.of_operand(&batched);
+        let rows: [Row<'k>; ROWS] = std::array::from_fn(|row| {
+            let column = work_tile.column + self.column + row as u32 * Fragment::SECOND_ROW;
+            self.begin(batch, column.min(self.parameters.columns - 1))
+        });
+        let spans = work_tile.steps / (self.span() / self.parameters.operands[1].part.depth);
+        // By itself, so that ptxas sees that no sum survives from one work tile to the next.
+        ring.consume_behind(at, |stage| self.span_of(&rows, stage, (None, spans)));
+        k.for_(1, spans, 1, |span| {
+            ring.consume_behind(at, |stage| self.span_of(&rows, stage, (Some(span), spans)));
+        });
+        k.wgmma_wait(0);
+        ring.release_held(at);
+    }
+
+    /// Spans whose shared values are in registers: memory takes longer than one span, but sums of many rows leave few registers.
+    fn ahead(&self) -> u32 {
+        if self.form.n < MANY_ROWS { 2 } else { 1 }
+    }
+
+    /// Loads what the first spans' elements of a column share.
+    fn begin(&self, batch: Batch<'k>, column: Reg<'k, U32>) -> Row<'k> {
+        let k = self.k;
+        let bases = values::rows(self.values, k, batch, column);
+        let load = |span: u32, run: u32| {
+            values::load(self.values, k, &bases, self.depth(k.imm(span), run))
+        };
+        let runs = self.span() / K_PARTS / self.run();
+        let pending = (0..self.ahead()).map(|span| (0..runs).map(|run| load(span, run)).collect());
+        let pending = pending.collect();
+        values::prefetch(self.values, k, &bases, self.parameters.inner);
+        Row { bases, pending }
+    }
+
+    /// The first element along the contraction of a run of this warpgroup's part of a span.
+    fn depth(&self, span: Reg<'k, U32>, run: u32) -> Reg<'k, U32> {
+        let own = self.part * (self.span() / K_PARTS) + run * self.run();
+        // Behind the last span there is none to load for.
+        span.mad(self.span(), own).min(self.parameters.inner - 1)
+    }
+
+    /// Loads what the elements of the span of this number share.
+    fn reload(&self, rows: &[Row<'k>; ROWS], span: Reg<'k, U32>, spans: Reg<'k, U32>) {
+        // Runs lie in every span alike.
+        let alike = self.values.runs().all(|run| self.span().is_multiple_of(run));
+        for row in rows {
+            for pair in row.pending.windows(2) {
+                pair[0].iter().zip(&pair[1]).for_each(|(to, from)| values::copy(to, from));
+            }
+            let last = row.pending.last().map_or(&[][..], Vec::as_slice);
+            for (run, pending) in (0..).zip(last) {
+                if alike {
+                    let on = (self.span(), span.lt(spans));
+                    values::advance(self.values, self.k, &row.bases, pending, on);
+                } else {
+                    let depth = self.depth(span, run);
+                    values::reload(self.values, self.k, &row.bases, pending, depth);
+                }
+            }
+        }
+    }
+
+    /// Multiplies a tile's first span, or the one of this number, and loads what the next one's elements share.
+    fn span_of(
+        &self,
+        rows: &[Row<'k>; ROWS],
+        stage: Reg<'k, U32>,
+        (number, spans): (Option<Reg<'k, U32>>, Reg<'k, U32>),
+    ) {
+        let k = self.k;
+        let next = number.map_or_else(|| k.imm(self.ahead()), |number| number + self.ahead());
+        let shared: Vec<Vec<Vec<Option<Value<'k>>>>> = rows
+            .iter()
+            .map(|row| row.pending[0].iter().map(|one| values::take(self.values, k, one)).collect())
+            .collect();
+        self.reload(rows, next, spans);
+        let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };
+        let of_run = |shared| Elements::new(self.widened, evaluator, shared);
+        let elements: Vec<Vec<Elements<'_, 'k>>> = shared
+            .iter()
+            .map(|row| row.iter().map(|run| of_run(run.as_slice())).collect())
+            .collect();
+        let stage_bytes = self.plan.schedule.stage_bytes();
+        let narrow = k.region(&self.plan.stages) + stage * stage_bytes;
+        let right = self.rows.element(stage, stage_bytes);
+        let mut words = self.words(narrow, 0);
+        for unit in 0..UNITS {
+            let ahead = (unit + 1 < UNITS).then(|| self.words(narrow, unit + 1));
+            let fragments: Vec<_> = (0..self.unit() / DEPTH)
+                .map(|step| {
+                    let run = (unit * self.unit() + step * DEPTH) / self.run();
+                    let of_row = |row: usize| {
+                        let words = words[row][step as usize];
+                        elements[row][run as usize].fragment(&self.picks, words)
+                    };
+                    let [first, second] = [of_row(0), of_row(1)];
+                    [first[0], second[0], first[1], second[1]]
+                })
+                .collect();
+            k.wgmma_fence();
+            for (step, fragment) in (0..).zip(fragments) {
+                let keep = number.is_some() || unit + step > 0;
+                let right = right.advance(self.offset(unit * self.unit() + step * DEPTH));
+                k.wgmma(&self.form, &self.sums, fragment, right, keep);
+            }
+            k.wgmma_commit();
+            k.wgmma_wait(1);
+            words = ahead.unwrap_or(words);
+        }
+    }
+
+    /// Bytes from A's first element of this part of K to another.
+    fn offset(&self, element: u32) -> u32 {
+        let depth = self.parameters.operands[1].part.depth;
+        let bytes = LINE_BYTES / depth;
+        element / depth * self.plan.schedule.swapped_piece_bytes() + element % depth * bytes
+    }
+
+    /// Loads a unit of both columns: for each step of K, the words that the thread's elements are in.
+    fn words(&self, narrow: SharedAddress<'k>, unit: u32) -> [Vec<[Reg<'k, B32>; 2]>; ROWS] {
+        let k = self.k;
+        let first = narrow + (self.first ^ (unit * THREAD_BYTES));
+        std::array::from_fn(|row| {
+            let from = first + row as u32 * Fragment::SECOND_ROW * LINE_BYTES;
+            if self.bits == 8 {
+                let [low] = k.load_shared::<B32, 1>(from);
+                let [high] = k.load_shared::<B32, 1>(from + THREAD_BYTES / 2);
+                vec![[low, high]]
+            } else {
+                let [a, b, c, d] = k.load_shared::<B32, 4>(from);
+                vec![[a, b], [c, d]]
+            }
+        })
+    }
+
+    /// The place of a sum of this tile in shared memory.
+    fn place(&self, row: Reg<'k, U32>, column: Reg<'k, U32>) -> SharedAddress<'k> {
+        let floats = self.plan.schedule.swapped_row_floats();
+        self.k.region(&self.plan.partials) + row.mad(floats, column) * 4
+    }
+
+    /// Adds up the sums of all parts of K: warpgroups of the first write theirs, the others add theirs to them.
+    fn add_up(&self) {
+        let k = self.k;
+        let first = self.place(Fragment::column(self.lane), self.column);
+        let row_bytes = self.plan.schedule.swapped_row_floats() * 4;
+        // Of each eight rows of A a thread has two neighbours, in both of its columns.
+        let places = (0..self.sums.len()).map(|sum| {
+            let (group, within) = (sum / Fragment::GROUP_ELEMENTS, sum % Fragment::GROUP_ELEMENTS);
+            let row = group as u32 * Fragment::GROUP_COLUMNS + within as u32 % 2;
+            first + row * row_bytes + within as u32 / 2 * Fragment::SECOND_ROW * 4
+        });
+        let places: Vec<SharedAddress<'k>> = places.collect();
+        for part in 0..K_PARTS {
+            k.if_(self.part.eq(part), || {
+                for (sum, place) in self.sums.iter().zip(&places) {
+                    let before = (part > 0).then(|| k.load_shared::<F32, 1>(*place)[0]);
+                    let own = sum.get();
+                    k.store_shared(*place, [before.map_or(own, |before| before + own)]);
+                }
+            });
+            if part + 1 < K_PARTS {
+                self.sync();
+            }
+        }
+    }
+
+    /// All warpgroups that multiply meet.
+    fn sync(&self) {
+        self.k.sync_named(BARRIER, 128 * self.plan.schedule.tile.multipliers());
+    }
+
+    /// The tile's sums as a product leaves them that is not swapped.
+    fn whole_sums(&self) -> Vec<Var<'k, F32>> {
+        let k = self.k;
+        let warp = k.uniform((k.thread() & 127) >> 5);
+        let first = self.place(Fragment::row(warp, self.lane), Fragment::column(self.lane));
+        let second = Fragment::SECOND_ROW * self.plan.schedule.swapped_row_floats() * 4;
+        let group = |group: u32| {
+            let first = first + group * Fragment::GROUP_COLUMNS * 4;
+            let rows = [first, first + second].map(|from| k.load_shared::<F32, 2>(from));
+            rows.into_iter().flatten().map(|sum| k.var(sum)).collect::<Vec<_>>()
+        };
+        let groups = self.plan.schedule.tile.columns / Fragment::GROUP_COLUMNS;
+        (0..groups).flat_map(group).collect()
+    }
+}
+
+/// Units of a warpgroup's part of a span.
+const UNITS: u32 = SPAN_BYTES / THREAD_BYTES / K_PARTS;

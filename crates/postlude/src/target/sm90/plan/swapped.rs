@@ -1,0 +1,98 @@
+//! Tiles with A and B swapped: warpgroups widen columns of B in registers, from where wgmma multiplies them by rows of A.
+//!
+//! In: a tile and what a graph needs. Out: whether the tile suits it, and what a stage holds: a span of narrow rows of B, and
+//! the same K of A, 64 elements of each row after the other. Invariant: stages hold whole spans.
+
+use crate::problem::Problem;
+use crate::target::tile::{Cluster, KernelSchedule, Tile};
+
+use super::mainloop::Mainloop;
+use super::operand::{OperandLoad, STAGE_ROW_BYTES};
+use super::schedule::Sm90Schedule;
+use super::widened::SPAN_BYTES;
+
+/// The only such tile.
+pub(super) const SWAPPED: Tile = Tile {
+    rows: 64,
+    columns: 128,
+    kernel: KernelSchedule::Swapped,
+    math_warpgroups: 1,
+    cluster: Cluster::ONE,
+};
+
+/// Columns of B that a warpgroup widens: the rows of one instruction.
+pub(crate) const SWAPPED_COLUMNS: u32 = 64;
+/// Parts of a span's K, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
+pub(crate) const K_PARTS: u32 = 2;
+/// Registers of a thread that loads, of one that only multiplies, and of one that runs the epilogue, too.
+pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [24, 112, 120];
+/// Floats between rows of sums in shared memory beside a tile's columns: threads write eight columns of four rows at a time.
+const SUM_PADDING: u32 = 4;
+
+impl Tile {
+    /// Warpgroups that multiply, where A and B are swapped: the math warpgroup is the last.
+    pub(crate) const fn multipliers(self) -> u32 {
+        self.columns / SWAPPED_COLUMNS * K_PARTS
+    }
+
+    /// Whether warpgroups widen B in registers for this tile, where A and B are swapped.
+    pub(super) fn swaps(self, mainloop: &Mainloop) -> bool {
+        let [left, right] = mainloop.operands;
+        self.cluster == Cluster::ONE
+            && left == OperandLoad::TmaKMajor
+            && right.is_widened()
+            && mainloop.products == 1
+            && !(mainloop.promoted || mainloop.ragged || mainloop.masked)
+    }
+
+    /// Stages that are filled at a time.
+    pub(super) fn stages_at_once(self, mainloop: &Mainloop) -> u32 {
+        if self.is_swapped() { 1 } else { mainloop.stages_at_once() }
+    }
+}
+
+impl Sm90Schedule {
+    /// Rows of A in a stage, where A and B are swapped.
+    pub(crate) fn swapped_rows(&self) -> u32 {
+        self.short_rows().unwrap_or(self.tile.rows)
+    }
+
+    /// Bytes of A's rows in such a stage for 64 elements of K.
+    pub(crate) fn swapped_piece_bytes(&self) -> u32 {
+        self.swapped_rows() * STAGE_ROW_BYTES
+    }
+
+    /// Bytes of such a stage.
+    pub(super) fn swapped_stage_bytes(&self, mainloop: &Mainloop) -> u32 {
+        self.tile.columns * SPAN_BYTES + mainloop.stages_at_once() * self.swapped_piece_bytes()
+    }
+
+    /// Floats from a row of sums in shared memory to the next.
+    pub(crate) fn swapped_row_floats(&self) -> u32 {
+        self.tile.columns + SUM_PADDING
+    }
+
+    /// Whether a problem's K is made of whole spans, where stages hold those.
+    pub(super) fn has_whole_spans(&self, problem: &Problem) -> bool {
+        let Some(mainloop) = self.needs.mainloop.as_ref().filter(|_| self.tile.is_swapped()) else {
+            return true;
+        };
+        let span = mainloop.stages_at_once() * mainloop.depth();
+        problem.inner.is_multiple_of(span as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_those_that_a_cta_starts_with() {
+        const FILE: u32 = 65536;
+        let threads = 128 * (SWAPPED.multipliers() + 1);
+        let start = FILE / threads / 8 * 8;
+        let [load, multiply, math] = SWAPPED_REGISTERS;
+        assert!(load + (SWAPPED.multipliers() - 1) * multiply + math <= start * threads / 128);
+        assert!(load <= start && multiply >= start && math >= start);
+    }
+}
