@@ -71,15 +71,10 @@ fn partial_sums_of_every_kind_meet() {
             5,
         ),
     ];
-    let at = sizes(&[("M", 130), ("N", 144), ("K", 648)]);
+    let at = sizes(&[("M", 130), ("N", 144), ("K", 1040)]);
     let mut random = Random::new(3);
     for (source, slices) in kernels {
         let kernel = Kernel::parse(source).expect("it types");
-        let at = if source.contains("8[") {
-            sizes(&[("M", 130), ("N", 72), ("K", 1040)])
-        } else {
-            at.clone()
-        };
         let arguments = arguments(&kernel, &at, &mut random);
         let wanted = run(&kernel, &Options::default(), &at, &arguments);
         let all = sliced(&kernel, &at, slices);

@@ -37,8 +37,7 @@ impl Tile {
             let loaded = !mainloop.is_written() || mainloop.is_widened();
             !scaled && even && loaded
         };
-        let cooperative =
-            self.kernel == KernelSchedule::Cooperative && self.cluster.split_k() == 1;
+        let cooperative = self.kernel == KernelSchedule::Cooperative && self.cluster.split_k() == 1;
         cooperative
             && needs.mainloop.as_ref().is_some_and(suits)
             && !needs.folds.any()
