@@ -11,8 +11,6 @@
 
 mod copy_rule;
 mod knob;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-mod launches;
 mod overlap;
 mod seam;
 mod sm90;
@@ -28,14 +26,14 @@ use postlude_ptx::launch::Launch;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
 use crate::graph::{Graph, Input, MathMode, OperandCopies};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+use crate::lower::Lowered;
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
 use crate::plan::ScheduleTextError;
 use crate::problem::Problem;
 
 pub use copy_rule::CopyRule;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-pub(crate) use launches::is_cheaper_cut;
 pub use overlap::Overlap;
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};
@@ -251,6 +249,42 @@ pub struct Candidate {
     pub tile: Tile,
     /// How it would be run and its cycles, as the model sees them, or why it is not taken.
     pub verdict: Result<(Schedule, f64), TargetRefusal>,
+}
+
+/// Cycles from the end of a launch to the first instruction of the next one.
+#[cfg(any(feature = "cuda", feature = "sim"))]
+const BETWEEN_LAUNCHES: f64 = 4500.0;
+
+/// Whether a kernel takes less time in several launches, on tensors that lie without gaps and as the model counts. Only cuts of
+/// rows that wait for their reductions behind a product are looked at: in one launch, tiles or clusters of CTAs hold whole
+/// rows, which leaves few ways to multiply.
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub(crate) fn is_cheaper_cut(
+    cut: (&Graph, &Lowered),
+    uncut: (&Graph, &Lowered),
+    problem: &Problem,
+    chip: Chip,
+) -> bool {
+    if cut.1.uncut().is_none() {
+        return false;
+    }
+    let cycles = |(graph, lowered)| cycles(graph, lowered, problem, chip);
+    matches!((cycles(cut), cycles(uncut)), (Some(cut), Some(uncut)) if cut < uncut)
+}
+
+/// Cycles of all launches; `None` where one of them is refused.
+#[cfg(any(feature = "cuda", feature = "sim"))]
+fn cycles(graph: &Graph, lowered: &Lowered, problem: &Problem, chip: Chip) -> Option<f64> {
+    let placements = Placements::packed(graph, problem);
+    let program = lowered.program().ok()?;
+    let planning = Planning { program, problem, placements: &placements, chip };
+    let own = planning.best().ok()?.cycles(0);
+    let before = graph.earlier().into_iter().map(|earlier| {
+        let problem = problem.of_computing(earlier.graph).ok()?;
+        let before = cycles(earlier.graph, &Lowered::new(earlier.graph), &problem, chip)?;
+        Some(before + BETWEEN_LAUNCHES)
+    });
+    before.sum::<Option<f64>>().map(|before| before + own)
 }
 
 /// A call as planning sees it: a program, its sizes and where its tensors lie, on a chip.
