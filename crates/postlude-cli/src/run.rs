@@ -7,7 +7,9 @@ use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimCall, SimOptions};
 use postlude::syntax::Place;
 use postlude::target::Overlap;
-use postlude::{Arguments, Backend, Compiled, Diagnostic, Error, Problem, Tensor, TensorViewMut};
+use postlude::{
+    Arguments, Backend, Compiled, Diagnostic, Error, Options, Problem, Tensor, TensorViewMut,
+};
 
 use crate::arguments::{BackendChoice, CheckChoice, RunArguments, WatchArguments};
 use crate::bindings::{Loaded, require_output};
@@ -25,12 +27,7 @@ use crate::{diagnose, inputs, measure, notes, print};
 pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let loaded = Loaded::read(&arguments.source)?;
     let fixed = backend(arguments)?;
-    let mut options = loaded.options(&arguments.compile)?;
-    options.hooks.grid_limit = arguments.grid_limit;
-    options.hooks.overlap = Overlap::of_programs(arguments.pdl);
-    options.hooks.copies = arguments.copies.map_or_else(Default::default, Into::into);
-    options.hooks.guard = arguments.check.is_some();
-    options.hooks.timing = arguments.watch.timing.unwrap_or_default();
+    let options = options(&loaded, arguments)?;
     let compiled = loaded.kernel.compile(&options);
     let kept = &compiled.defined().results();
     let targets = Targets::plan(&loaded.kernel, kept, &arguments.outputs)?;
@@ -104,6 +101,17 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     }
     print::either(arguments.json, &report, || report.text())?;
     Ok(outcome(report, arguments.json))
+}
+
+/// How the kernel is compiled and run.
+fn options(loaded: &Loaded, arguments: &RunArguments) -> Result<Options, Failure> {
+    let mut options = loaded.options(&arguments.compile)?;
+    options.hooks.grid_limit = arguments.grid_limit;
+    options.hooks.overlap = Overlap::of_programs(arguments.pdl);
+    options.hooks.copies = arguments.copies.map_or_else(Default::default, Into::into);
+    options.hooks.guard = arguments.check.is_some();
+    options.hooks.timing = arguments.watch.timing.unwrap_or_default();
+    Ok(options)
 }
 
 /// Refuses to print what is not computed.

@@ -65,6 +65,10 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     whole::check(ast)?;
     let mut errors = Vec::new();
     check_declarations(signature, &mut errors);
+    if errors.iter().any(|error| matches!(error, CheckError::DeclaredTwice { .. })) {
+        // What a name means that is declared twice is not known.
+        return Err(first(errors));
+    }
     let (products, computed) =
         (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
     let Signature { inputs: declarations, outputs, .. } = signature;

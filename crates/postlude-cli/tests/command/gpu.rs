@@ -184,7 +184,8 @@ fn every_candidate_has_its_cost_and_one_is_taken() {
     let all = postlude(&[&["explain", RELU, "--target", "sm90"][..], &SIZES].concat()).fine();
     assert!(all.contains("# candidates") && all.contains("schedule sm90 {"), "{all}");
     let size = ["--size", "M=256,N=2040,K=256"];
-    let refused = ["explain", "D = sum(A @ W.T, N, 5)", "--target", "sm90", "--stage", "schedule"];
+    let explain = ["explain", "D = sum(A @ W.T, N, 5)", "--target", "sm90", "--stage", "schedule"];
+    let refused = [&explain[..], &["--one-launch"]].concat();
     let ended = postlude(&[&refused[..], &size].concat());
     assert_eq!(ended.code, Some(2));
     assert!(ended.errors.contains("groups"), "{}", ended.errors);

@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_campaign_that_is_stopped_goes_on_with_the_kernel_under_way() {
         let engine = Engine { backend: Backend::Cpu, cache: None, until: Until::Compared };
-        let (shrink, limit) = (Duration::ZERO, Duration::from_secs(60));
+        let (shrink, limit) = (Duration::ZERO, Duration::from_mins(1));
         let campaign = Campaign {
             engine,
             extent: Extent::Small,

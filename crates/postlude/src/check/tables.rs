@@ -6,6 +6,7 @@ use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Span, nearest};
 
 use super::error::CheckError;
+use super::program::Unit;
 use super::reads::gathers;
 use super::{Body, Lowered, dims, segments};
 
@@ -99,7 +100,7 @@ impl Body<'_> {
             return Lowered::Integer(i64::from(size));
         }
         // Sizes are the kernel's: a graph that computes a part of it may read tensors without the dim.
-        let kernel = self.unit.map(|unit| unit.signature_inputs());
+        let kernel = self.unit.map(Unit::signature_inputs);
         let declared = || {
             let all = self.inputs.iter().chain(kernel.into_iter().flatten());
             all.filter_map(|input| input.dims.as_ref()).flatten()

@@ -37,14 +37,16 @@ fn misplaced(ast: &Ast) -> Vec<CheckError> {
         let declared = ast.signature.iter().flat_map(declared);
         declared.map(|one| one.name.text.as_str()).collect()
     };
-    // A name that is an output too is declared twice.
-    let inputs = &names(|signature| &signature.inputs) - &names(|signature| &signature.outputs);
+    let inputs = names(|signature| &signature.inputs);
+    let outputs = names(|signature| &signature.outputs);
     let mut first: BTreeMap<&str, usize> = BTreeMap::new();
     for (place, statement) in ast.statements.iter().enumerate() {
         for Name { text, span } in &statement.targets {
-            if inputs.contains(text.as_str()) {
+            let is_input = inputs.contains(text.as_str());
+            // An input that is an output too is declared twice.
+            if is_input && !outputs.contains(text.as_str()) {
                 errors.push(CheckError::AssignsInput { name: text.clone(), at: *span });
-            } else {
+            } else if !is_input {
                 first.entry(text).or_insert(place);
             }
         }
