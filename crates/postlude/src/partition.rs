@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::graph::{
-    Binary, Dependence, Graph, Input, InputId, Kind, NodeId, Op, Output, Run, Stack, Unary,
-    free_name,
+    Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
 };
 use crate::lower::Lowered;
 use crate::optimise::{separate_products, without_scales};
@@ -200,7 +199,7 @@ impl<'a> Cutting<'a> {
     }
 
     fn cut(mut self) -> Graph {
-        let (last, own) = (self.levels.last, self.graph.own_results());
+        let last = self.levels.last;
         for level in 0..last {
             let wanted = self.wanted_after(level);
             let name = self.free_name(&format!("{}_launch", self.graph.name()));
@@ -212,31 +211,22 @@ impl<'a> Cutting<'a> {
                 let value = launch.value(self.unrounded(*node, dtype));
                 let name = self.free_name(&format!("stored_{}", node.index()));
                 let dims = self.graph.space().dims(ty.axes);
-                let stored = Output { name, dtype, dims, value, stack: None };
-                let result = self.result(*node, &stored);
-                let name = result.map(|place| self.graph.outputs()[place].name.clone());
-                let name = name.unwrap_or(stored.name);
-                outputs.push((Output { name, ..stored }, result));
+                outputs.push(Output { name, dtype, dims, value, stack: None });
             }
             let mut new = launch.new;
-            for (output, _) in &outputs {
+            for output in &outputs {
                 new.push_output(output.clone());
             }
             let computed = Arc::new(new.with_read_inputs());
-            for (node, (output, result)) in wanted.iter().zip(outputs) {
+            for (node, output) in wanted.iter().zip(outputs) {
                 self.stored[node.index()] = Some(self.inputs.len());
                 let Output { name, dtype, dims, .. } = output;
-                let input = Input::computed_by(computed.clone(), name, dtype, dims);
-                let result = result.map(|place| own[place] as u32);
-                self.inputs.push(Input { result, ..input });
+                self.inputs.push(Input::computed_by(computed.clone(), name, dtype, dims));
             }
         }
         let mut launch = Launch::new(&self, last, self.graph.name().to_owned());
-        let stored = |output: &&Output| {
-            self.inputs.iter().any(|it| it.result.is_some() && it.name == output.name)
-        };
-        let outputs = self.graph.outputs().iter().filter(|output| !stored(output));
-        let outputs: Vec<Output> = outputs.map(|output| launch.output(output)).collect();
+        let outputs: Vec<Output> =
+            self.graph.outputs().iter().map(|output| launch.output(output)).collect();
         let mut new = launch.new;
         for output in outputs {
             new.push_output(output);
@@ -253,23 +243,6 @@ impl<'a> Cutting<'a> {
             return of;
         }
         node
-    }
-
-    /// The place of the output that a stored tile is. Where later launches read tiles of the call, it is none: the output
-    /// may lie in their memory.
-    fn result(&self, node: NodeId, stored: &Output) -> Option<usize> {
-        let Levels { of, again, live, .. } = self.levels;
-        let is_tile = |node: NodeId| self.graph.ty(node).axes.kind() == Kind::Tile;
-        let reads = |id: NodeId| live[id.index()] && of[id.index()] > 0;
-        let mut later = self.graph.nodes().filter(|(id, _)| reads(*id));
-        let given = |operand: NodeId| again[operand.index()] && is_tile(operand);
-        if !is_tile(node) || later.any(|(_, node)| node.op.operands().any(given)) {
-            return None;
-        }
-        let Output { dtype, dims, .. } = stored;
-        let alike = |output: &Output| (&output.dtype, &output.dims) == (dtype, dims);
-        let is_it = |it: &Output| it.value == node && it.stack.is_none() && alike(it);
-        self.graph.outputs().iter().position(is_it)
     }
 
     /// The values of a launch that later ones read.
