@@ -214,6 +214,7 @@ const MAINLOOP: &[&str] = &[
     "operand",
     "scaling",
     "segment_tail",
+    "slices",
     "split_k",
     "swapped",
     "widen",

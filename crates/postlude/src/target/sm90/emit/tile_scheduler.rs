@@ -246,9 +246,9 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
 
     fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
-        let followed = (number + self.k.clusters()).lt(self.total);
-        let slice = self.slices.map(|count| self.slice(count, number));
-        let number = slice.map_or(number, |(cluster, _)| cluster);
+        let work_tile = number;
+        let slice = self.slices.map(|count| self.slice(count, work_tile));
+        let number = slice.map_or(work_tile, |(cluster, _)| cluster);
         let segment = walk.map(|walk| walk.find(number));
         let (batch, within, [grouped, other]) = if let Some(segment) = &segment {
             let (rows, columns) = (segment.clusters, self.columns);
@@ -267,6 +267,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let across = place - along * height + first;
         let row = along.select(across, self.along_m);
         let column = across.select(along, self.along_m);
+        let followed = (work_tile + self.k.clusters()).lt(self.total);
         let beside = |number: Reg<'k, U32>, count: u32, place: Reg<'k, U32>| match count {
             1 => number,
             count => number.mad(count, place),
