@@ -115,6 +115,7 @@ fn memory<A: CpAsync>(k: Kernel<'_, A>) {
     let flag = k.load_ordered::<U32>(Order::Acquire, Scope::Gpu, global);
     k.store_ordered::<U32>(Order::Release, Scope::Gpu, global, flag);
     k.fence(Order::AcqRel, Scope::Gpu);
+    k.prefetch(global);
     k.copy_async(shared, global, 16, None);
     k.copy_async(shared, global, 4, Some(flag));
     k.copy_async_commit();
