@@ -266,28 +266,10 @@ pub(super) fn inputs(graph: &Graph, reads: impl Fn(NodeId) -> bool) -> Vec<Input
 pub(super) fn sizes(graph: &Graph, live: &[bool]) -> Vec<Dim> {
     let mut sizes: Vec<Dim> = Vec::new();
     for (_, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        let dims = match &node.op {
-            Op::Size(dim) => std::slice::from_ref(dim),
-            Op::Take(table, _) | Op::Entry(table, ..) => table_dims(graph, *table),
-            Op::Accumulator(_)
-            | Op::Input(_)
-            | Op::Constant(_)
-            | Op::Index(_)
-            | Op::Extent(_)
-            | Op::Unary(..)
-            | Op::Binary(..)
-            | Op::Fma(..)
-            | Op::Select(..)
-            | Op::Cast(..)
-            | Op::Round(..)
-            | Op::Philox(_)
-            | Op::Reduce(..)
-            | Op::ReduceWeighted(..)
-            | Op::Pick(..)
-            | Op::Part(..)
-            | Op::Merge(..)
-            | Op::Concat(..)
-            | Op::Call(..) => &[],
+        let dims = if let Op::Size(dim) = &node.op {
+            std::slice::from_ref(dim)
+        } else {
+            node.op.table().map_or(&[][..], |table| table_dims(graph, table))
         };
         for dim in dims {
             if matches!(dim, Dim::Name { .. }) && !sizes.contains(dim) {

@@ -63,7 +63,12 @@ fn whole_number(dtype: DType, random: &mut Random) -> f64 {
     random.below(5) as f64 - if dtype == DType::U8 { 0.0 } else { 2.0 }
 }
 
-fn run(kernel: &Kernel, options: &Options, at: &Sizes, arguments: &Arguments<'_>) -> Vec<Tensor> {
+pub(crate) fn run(
+    kernel: &Kernel,
+    options: &Options,
+    at: &Sizes,
+    arguments: &Arguments<'_>,
+) -> Vec<Tensor> {
     let compiled = kernel.compile(options);
     let problem = compiled.problem(at).expect("sizes of every dim");
     let mut outputs = compiled.outputs(&problem).expect("it has a shape");

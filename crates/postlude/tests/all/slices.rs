@@ -6,6 +6,8 @@ use postlude::{Argument, Arguments, Backend, Hooks, Kernel, Options, Sizes, Tens
 use postlude_corpus::Random;
 use postlude_sim::Timing;
 
+use crate::operand_types::run;
+
 fn sizes(all: &[(&str, usize)]) -> Sizes {
     all.iter().map(|(dim, size)| ((*dim).to_owned(), *size)).collect()
 }
@@ -36,16 +38,6 @@ fn sliced(kernel: &Kernel, at: &Sizes, slices: u32) -> Vec<Schedule> {
     let all = planning.every().expect("it is not refused").into_iter();
     let with = all.filter_map(|schedule| schedule.with("split_k_slices", slices).ok());
     with.filter(|schedule| planning.accept(schedule).is_ok()).collect()
-}
-
-fn run(kernel: &Kernel, options: &Options, at: &Sizes, arguments: &Arguments<'_>) -> Vec<Tensor> {
-    let compiled = kernel.compile(options);
-    let problem = compiled.problem(at).expect("sizes of every dim");
-    let mut outputs = compiled.outputs(&problem).expect("it has a shape");
-    compiled.run_into(&problem, arguments, &mut outputs).unwrap_or_else(|error| {
-        panic!("{error}");
-    });
-    outputs
 }
 
 fn simulated(schedule: &Schedule, timing: Timing) -> Options {

@@ -55,7 +55,7 @@ impl Sm90Schedule {
     }
 
     /// Whether as many slices as it has run a problem.
-    pub(super) fn slices(&self, problem: &Problem) -> bool {
+    pub(super) fn slices_suit(&self, problem: &Problem) -> bool {
         let fits = self.partial_sum_bytes(problem) <= MOST_BYTES;
         let bytes = self.needs.mainloop.as_ref().map_or(0, |mainloop| mainloop.operand_bytes);
         let small = bytes > 1 || problem.inner < MOST_BYTES_INNER;
@@ -82,7 +82,7 @@ impl Sm90Schedule {
         let with = move |split_k_slices| Sm90Schedule { split_k_slices, ..self.clone() };
         all.map(with).filter(move |schedule| {
             let waves = schedule.work_tiles(problem).div_ceil(clusters.max(1));
-            waves <= MOST_WAVES && schedule.slices(problem)
+            waves <= MOST_WAVES && schedule.slices_suit(problem)
         })
     }
 }
