@@ -124,7 +124,16 @@ impl Levels {
             again[place] =
                 is_repeatable(&node.op) && node.op.operands().all(|operand| again[operand.index()]);
         }
-        Levels::new(of, again, live)
+        let mut levels = Levels::new(of, again, live);
+        // Each element would reduce again where an output repeats a reduction.
+        let repeats = |output: &Output| {
+            let dims = output.without_stack(&output.dims).len();
+            let fewer = |node: NodeId| graph.space().dims(graph.ty(node).axes).len() < dims;
+            let is_last = |node: NodeId| levels.of[node.index()] == levels.last;
+            output.values().any(|node| ends_launch(&graph[node].op) && fewer(node) && is_last(node))
+        };
+        levels.last += usize::from(graph.outputs().iter().any(repeats));
+        levels
     }
 
     fn new(of: Vec<usize>, again: Vec<bool>, live: Vec<bool>) -> Levels {

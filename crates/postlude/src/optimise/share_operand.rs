@@ -80,10 +80,15 @@ pub(crate) fn separate_products(kernel: &Graph) -> Option<Graph> {
             inputs.push(Input { result, ..input });
         }
     }
+    // Outputs of one product alone are stored, so nodes that only these need would find nothing to read.
+    let mut rest = kernel.without_outputs();
+    let others = kernel.outputs().iter().filter(|output| !alone(output));
+    others.for_each(|output| rest.push_output(output.clone()));
+    let rest = drop_unused(&rest);
     let mut new = Graph::new(kernel.name(), inputs, kernel.space().clone(), vec![last.clone()]);
-    new.take_statements(kernel);
-    let places = copy_nodes(kernel, &mut new, |new, id, op| {
-        new.continue_statement(kernel, id);
+    new.take_statements(&rest);
+    let places = copy_nodes(&rest, &mut new, |new, id, op| {
+        new.continue_statement(&rest, id);
         match op {
             Op::Accumulator(ProductId(number)) => match stored.get(number as usize) {
                 Some(input) => new.make(Op::Input(*input)),
@@ -92,10 +97,10 @@ pub(crate) fn separate_products(kernel: &Graph) -> Option<Graph> {
             op => new.make(op),
         }
     });
-    for output in kernel.outputs().iter().filter(|output| !alone(output)) {
+    for output in rest.outputs() {
         new.push_output(output.map(|value| places[value.index()]));
     }
-    Some(drop_unused(&new).without_unread())
+    Some(new.without_unread())
 }
 
 /// For each node, a bit for each product that it is made of.
