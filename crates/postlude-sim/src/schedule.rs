@@ -156,7 +156,8 @@ impl Machine<'_> {
             }),
             Wait::Products { count } => cta.warpgroups[warp.number as usize / 4].done >= *count,
             Wait::Bulk { lanes, pending, until } => self.bulk_done(warp, *lanes, *pending, *until),
-            Wait::Copies { lanes, pending } => self.copies_done(warp, *lanes, *pending),
+            // The instruction is executed again, and waits for another copy where there is one.
+            Wait::Copies { open, .. } => !self.operations.contains_key(open),
             Wait::Registers { count } => {
                 cta.free_registers >= count.saturating_sub(warp.limit) * 32
             }
@@ -301,7 +302,7 @@ impl Machine<'_> {
                     Some(Work::Load { .. } | Work::Product(_) | Work::Copy { .. }) | None => false,
                 })
             }
-            Wait::Copies { lanes: mask, pending } => {
+            Wait::Copies { lanes: mask, pending, .. } => {
                 let mut all = lanes(*mask).flat_map(|lane| warp.copies[lane].before(*pending));
                 all.find(|number| self.operations.contains_key(number))
             }

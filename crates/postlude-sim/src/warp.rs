@@ -40,8 +40,8 @@ pub(crate) enum Wait {
     Products { count: u64 },
     /// Copies out of shared memory, by lanes, until this many groups are under way.
     Bulk { lanes: u32, pending: usize, until: WaitFor },
-    /// Copies of sm_80, by lanes.
-    Copies { lanes: u32, pending: usize },
+    /// Copies of sm_80, by lanes, and one of these that is under way.
+    Copies { lanes: u32, pending: usize, open: u64 },
     /// Registers for each thread.
     Registers { count: u32 },
 }

@@ -358,8 +358,8 @@ impl Machine<'_> {
     }
 
     fn wait_copies(&mut self, warp: &mut Warp, now: Now, pending: usize) -> Outcome {
-        if !self.copies_done(warp, now.mask, pending) {
-            return Outcome::Retry(Wait::Copies { lanes: now.mask, pending });
+        if let Some(open) = self.open_copy(warp, now.mask, pending) {
+            return Outcome::Retry(Wait::Copies { lanes: now.mask, pending, open });
         }
         let all = lanes(now.mask).flat_map(|lane| warp.copies[lane].before(pending));
         let joined: Vec<u64> = all.collect();
@@ -368,9 +368,9 @@ impl Machine<'_> {
         Outcome::Next
     }
 
-    /// Whether at most this many groups of each lane are under way.
-    pub(crate) fn copies_done(&self, warp: &Warp, mask: u32, pending: usize) -> bool {
-        let mut waited = lanes(mask).flat_map(|lane| warp.copies[lane].before(pending));
-        waited.all(|number| !self.operations.contains_key(&number))
+    /// The newest copy under way of all but this many groups of each lane.
+    fn open_copy(&self, warp: &Warp, mask: u32, pending: usize) -> Option<u64> {
+        let waited = lanes(mask).flat_map(|lane| warp.copies[lane].before(pending));
+        waited.filter(|number| self.operations.contains_key(number)).max()
     }
 }
