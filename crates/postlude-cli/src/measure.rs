@@ -38,6 +38,12 @@ pub(crate) fn median(seconds: &mut [f64]) -> f64 {
     }
 }
 
+/// Sets of this many bytes that exceed twice a cache even without the one in use.
+pub(crate) fn sets_beyond(cache_bytes: u64, set_bytes: u64) -> usize {
+    const MOST_SETS: u64 = 64;
+    (2 * cache_bytes / set_bytes.max(1) + 2).min(MOST_SETS) as usize
+}
+
 /// A time for people.
 pub(crate) fn duration(seconds: f64) -> String {
     if seconds < 1e-3 {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::comparison::CheckReport;
 use crate::watch::Simulated;
-use crate::{display, measure, print};
+use crate::{display, measure, memory, print};
 
 /// A finished run.
 #[derive(Debug, Serialize)]
@@ -23,8 +23,39 @@ pub(crate) struct Report {
     pub(crate) outputs: Vec<OutputReport>,
     pub(crate) check: Option<CheckReport>,
     pub(crate) seconds: Option<f64>,
+    /// What took turns on a GPU while the time was taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sets: Option<Sets>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) simulation: Option<Simulated>,
+}
+
+/// The time of one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    pub(crate) seconds: f64,
+    pub(crate) sets: Option<Sets>,
+}
+
+/// Sets of a call's tensors that launches on a GPU took in turn.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Sets {
+    pub(crate) count: usize,
+    /// Of one set.
+    pub(crate) bytes: u64,
+    /// Whether the L2 has room for all of them.
+    pub(crate) cached: bool,
+}
+
+impl Sets {
+    fn text(self) -> String {
+        let from = if self.cached { "the L2" } else { "memory" };
+        let Sets { count, bytes, .. } = self;
+        format!(
+            ", {count} sets of {} in turn: tensors come from {from}",
+            memory::amount(bytes.into())
+        )
+    }
 }
 
 /// An output in a few numbers.
@@ -94,7 +125,9 @@ impl Report {
             text.push_str(&check.text());
         }
         if let Some(seconds) = self.seconds {
-            text.push_str(&format!("time  {} {}\n", measure::duration(seconds), self.clock()));
+            let sets = self.sets.map(Sets::text).unwrap_or_default();
+            let time = measure::duration(seconds);
+            text.push_str(&format!("time  {time} {}{sets}\n", self.clock()));
         }
         if let Some(simulation) = &self.simulation {
             text.push_str(&simulation.text());

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use postlude::cuda::HostCall;
 use postlude::graph::ResultOf;
 use postlude::reference::{Extent, Tell};
 use postlude::sim::{self, SimCall, SimOptions};
@@ -19,7 +20,7 @@ use crate::files::{Targets, require_writable};
 use crate::launches::Launches;
 use crate::memory::Need;
 use crate::progress::{Progress, Reader, Simulating, Work};
-use crate::report::{OutputReport, Report};
+use crate::report::{OutputReport, Report, Sets, Timed};
 use crate::watch::{Simulated, Watched, Watching};
 use crate::{diagnose, inputs, measure, notes, print};
 
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let mut call = Call { arguments: data, loaded: &loaded, compiled, problem: &problem, backend };
     progress.say(format!("running {} on {}", loaded.kernel.name(), backend.name()));
     let watched = backend == Backend::Sim && !arguments.time;
-    let (outputs, seconds, simulation) = if watched {
+    let (outputs, timed, simulation) = if watched {
         let (outputs, simulation) = call.simulate(&arguments.watch, &progress)?;
         (outputs, None, Some(simulation))
     } else {
@@ -72,8 +73,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
             }
             ran => ran,
         };
-        let (outputs, seconds) = ran?;
-        (outputs, seconds, None)
+        let (outputs, timed) = ran?;
+        (outputs, timed, None)
     };
     let check = extent.map(|extent| {
         progress.spin();
@@ -92,7 +93,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
         sizes: problem.sizes().clone(),
         outputs: report_outputs(&outputs, &arguments.print),
         check,
-        seconds,
+        seconds: timed.map(|timed| timed.seconds),
+        sets: timed.and_then(|timed| timed.sets),
         simulation,
     };
     drop(progress);
@@ -214,25 +216,26 @@ impl<'a> Call<'a> {
     }
 
     /// The outputs by name, and the time of one call if it is wanted.
-    fn run(&self, timed: bool, progress: &Progress) -> Result<(Outputs, Option<f64>), Failure> {
+    fn run(&self, timed: bool, progress: &Progress) -> Result<(Outputs, Option<Timed>), Failure> {
         let problem = self.compiled.bind(&self.arguments, self.problem.sizes());
         let problem = problem.map_err(|error| self.fail(error))?;
         let mut outputs = self.compiled.outputs(&problem).map_err(|error| self.fail(error))?;
         if timed && self.backend == Backend::Cuda {
-            let seconds = self.time_on_gpu(&problem, &mut outputs);
-            let seconds = seconds.map_err(|error| self.fail(error))?;
-            return Ok((self.name(outputs), Some(seconds)));
+            let timed = self.time_on_gpu(&problem, &mut outputs);
+            let timed = timed.map_err(|error| self.fail(error))?;
+            return Ok((self.name(outputs), Some(timed)));
         }
-        let seconds = if timed {
+        let timed = if timed {
             let call = || self.compiled.run_into(&problem, &self.arguments, &mut outputs);
-            Some(measure::median_seconds(call).map_err(|error| self.fail(error))?)
+            let seconds = measure::median_seconds(call).map_err(|error| self.fail(error))?;
+            Some(Timed { seconds, sets: None })
         } else {
             let tell = |done: u64, total: u64| progress.share(done, total);
             let call = self.compiled.call(&problem, &self.arguments, &mut outputs);
             call.and_then(|mut call| call.run_telling(&tell)).map_err(|error| self.fail(error))?;
             None
         };
-        Ok((self.name(outputs), seconds))
+        Ok((self.name(outputs), timed))
     }
 
     /// The outputs by name, and what the simulator tells.
@@ -277,16 +280,28 @@ impl<'a> Call<'a> {
         results.map(|output| output.name.to_owned()).zip(outputs).collect()
     }
 
-    /// The GPU's time for one launch, without copies and without the host's part.
-    fn time_on_gpu(&self, problem: &Problem, outputs: &mut [Tensor]) -> Result<f64, Error> {
+    /// The GPU's time for one launch, without copies and without the host's part, on sets of tensors that take turns.
+    fn time_on_gpu(&self, problem: &Problem, outputs: &mut [Tensor]) -> Result<Timed, Error> {
         /// Enough for the host to stay ahead of the GPU.
-        const AT_ONCE: u32 = 20;
-        let call = self.compiled.upload(problem, &self.arguments, outputs)?;
+        const AT_ONCE: usize = 20;
+        let first = self.compiled.upload(problem, &self.arguments, outputs)?;
+        let (bytes, l2) = (first.bytes(), first.l2_bytes());
+        let sets = measure::sets_beyond(l2, bytes);
+        let mut calls = vec![first];
+        // Where memory has no room for as many, fewer sets take turns, and the report tells.
+        while calls.len() < sets
+            && let Ok(call) = self.compiled.upload(problem, &self.arguments, outputs)
+        {
+            calls.push(call);
+        }
+        let launches = AT_ONCE.max(calls.len());
         let seconds = measure::median_of(|| {
-            call.time(AT_ONCE).map(|time| time.as_secs_f64() / f64::from(AT_ONCE))
+            let time = HostCall::time_in_turn(&calls, launches)?;
+            Ok::<_, Error>(time.as_secs_f64() / launches as f64)
         })?;
-        call.download(outputs)?;
-        Ok(seconds)
+        calls[0].download(outputs)?;
+        let cached = calls.len() as u64 * bytes <= l2;
+        Ok(Timed { seconds, sets: Some(Sets { count: calls.len(), bytes, cached }) })
     }
 
     fn check(

@@ -51,7 +51,7 @@ impl<'a> Bench<'a> {
             Regime::Interleaved | Regime::FullClock => {
                 self.track(data).run(competitors, plan, seed)
             }
-            Regime::Alone => self.track(data).run_alone(competitors, seed),
+            Regime::Alone => self.track(data).run_alone(competitors, plan, seed),
         }
     }
 

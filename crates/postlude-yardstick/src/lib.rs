@@ -17,6 +17,7 @@ pub mod copy;
 pub mod cublaslt;
 pub mod data;
 pub mod effort;
+pub mod energy;
 mod error;
 pub mod first_use;
 pub mod layout;

@@ -211,6 +211,12 @@ pub struct Measured {
     pub no_fused: Option<String>,
     /// Products alone.
     pub ceiling_tflops: f64,
+    /// Joules of a launch of ours, where it ran alone and the GPU counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub our_joules: Option<f64>,
+    /// The same of cuBLASLt's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bar_joules: Option<f64>,
     /// How many times as fast as the bar we are: cuBLASLt's fused product, or its plain one where there is none.
     pub of_bar: Option<Spread>,
     /// The same beside the algorithm that it suggests first.
@@ -261,6 +267,9 @@ pub struct Timed {
     pub tflops: f64,
     /// How many times as fast ours is.
     pub ours_over_this: Spread,
+    /// Joules of a launch, as above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub joules: Option<f64>,
 }
 
 /// What a search among schedules found.

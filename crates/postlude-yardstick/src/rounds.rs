@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use postlude::runtime::{Device, Event, RuntimeError, Stream};
 
+use crate::energy::EnergyMeter;
 use crate::error::YardstickError;
 use crate::shuffle::Shuffler;
 use crate::sleep::Sleep;
@@ -50,14 +51,28 @@ pub struct Samples {
     pub seconds: Vec<Vec<f64>>,
     /// For each competitor the floating-point operations of a launch.
     pub operations: Vec<f64>,
+    /// For each competitor the joules of a launch, block by block; nothing where others ran beside it, or nothing counts.
+    pub joules: Vec<Vec<f64>>,
     /// Rounds that were thrown away because the host was too slow.
     pub dropped: usize,
 }
 
 impl Samples {
+    /// None yet, of competitors with these operations.
+    fn none(operations: Vec<f64>) -> Samples {
+        let none = vec![Vec::new(); operations.len()];
+        Samples { seconds: none.clone(), operations, joules: none, dropped: 0 }
+    }
+
     /// The median seconds of a launch.
     pub fn median(&self, competitor: usize) -> f64 {
         median(&self.seconds[competitor])
+    }
+
+    /// The median joules of a launch, where they were counted.
+    pub fn joules(&self, competitor: usize) -> Option<f64> {
+        let all = &self.joules[competitor];
+        (!all.is_empty()).then(|| median(all))
     }
 
     /// The median rate, in operations a second.
@@ -116,7 +131,7 @@ struct State {
     times: u32,
 }
 
-/// Blocks in which one competitor runs alone, of each.
+/// The most blocks in which one competitor runs alone, of each.
 const BLOCKS: usize = 3;
 /// How long a block is; the first third of it, in which the clock settles, is not counted.
 const BLOCK: Duration = Duration::from_secs(3);
@@ -162,8 +177,7 @@ impl Track<'_> {
             self.round(competitors, &events, &mut state)?;
         }
         let operations = competitors.iter().map(|one| one.operations).collect();
-        let seconds = vec![Vec::new(); competitors.len()];
-        let mut samples = Samples { seconds, operations, dropped: 0 };
+        let mut samples = Samples::none(operations);
         let start = Instant::now();
         for round in 0.. {
             let kept = round - samples.dropped;
@@ -184,29 +198,39 @@ impl Track<'_> {
         Ok(samples)
     }
 
-    /// Runs blocks in which one competitor runs alone, in shuffled order; a sample is the median of a block.
+    /// Runs blocks in which one competitor runs alone, in shuffled order; a sample is the median of a block. Of a plan, it
+    /// heeds the number of rounds alone.
     pub fn run_alone(
         &self,
         competitors: &[Competitor<'_>],
+        plan: &Plan,
         seed: u64,
     ) -> Result<Samples, YardstickError> {
         let events = self.events(competitors)?;
         let mut order = Shuffler::new(seed);
         let operations = competitors.iter().map(|one| one.operations).collect();
-        let seconds = vec![Vec::new(); competitors.len()];
-        let mut samples = Samples { seconds, operations, dropped: 0 };
-        for _ in 0..BLOCKS {
+        let meter = EnergyMeter::open(self.device.ordinal());
+        let joules = || meter.as_ref().and_then(EnergyMeter::joules);
+        let mut samples = Samples::none(operations);
+        for _ in 0..plan.rounds.clamp(1, BLOCKS) {
             for one in order.order(competitors.len()) {
                 let mut state = State::new(seed, LONGER);
                 let (start, mut block) = (Instant::now(), Vec::new());
+                let (mut before, mut launches) = (None, 0);
                 while start.elapsed() < BLOCK {
                     let counts = start.elapsed() >= BLOCK / 3;
+                    if counts {
+                        before = before.or_else(joules);
+                        launches += state.launches(&competitors[one]);
+                    }
                     match self.round(&competitors[one..=one], &events[one..=one], &mut state)? {
                         Some(seconds) if counts => block.extend(seconds),
                         Some(_) => {}
                         None => samples.dropped += 1,
                     }
                 }
+                let used = joules().zip(before).map(|(after, before)| after - before);
+                samples.joules[one].extend(used.map(|used| used / f64::from(launches)));
                 if block.is_empty() {
                     return Err(YardstickError::NoRound { dropped: samples.dropped });
                 }
@@ -263,7 +287,7 @@ mod tests {
 
     fn samples() -> Samples {
         let seconds = vec![vec![1.0, 2.0, 4.0], vec![2.0, 4.0, 4.0], vec![0.5, 9.0, 9.0]];
-        Samples { seconds, operations: vec![1.0, 1.0, 2.0], dropped: 0 }
+        Samples { seconds, ..Samples::none(vec![1.0, 1.0, 2.0]) }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use postlude_yardstick::statistics::Spread;
 
 use crate::print;
 
-const HEADER: [&str; 16] = [
+const HEADER: [&str; 18] = [
     "row",
     "M,N,K",
     "ours",
@@ -18,6 +18,8 @@ const HEADER: [&str; 16] = [
     "spread",
     "ours/plain",
     "of aligned",
+    "joules",
+    "cublaslt's",
     "of ceiling",
     "of limit",
     "over limit",
@@ -135,6 +137,7 @@ fn numbers(found: &Measured) -> Vec<String> {
     let median = |spread: Option<Spread>| {
         spread.map_or_else(String::new, |spread| format!("{:.3}", spread.median))
     };
+    let joules = |joules: Option<f64>| joules.map_or_else(String::new, |of| format!("{of:.3}"));
     let spread = found
         .of_bar
         .map_or_else(String::new, |spread| format!("{:.3}..{:.3}", spread.low, spread.high));
@@ -150,6 +153,8 @@ fn numbers(found: &Measured) -> Vec<String> {
         spread,
         median(found.of_plain.filter(|_| is_fused)),
         median(found.of_aligned),
+        joules(found.our_joules),
+        joules(found.bar_joules),
         median(Some(found.of_ceiling)),
         format!("{:.3}", found.of_limit),
         found.over_limit.map_or_else(String::new, over_limit),

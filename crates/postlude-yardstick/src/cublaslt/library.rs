@@ -1,4 +1,4 @@
-//! The library's functions, and every call of them: the one file of this crate with unsafe code.
+//! The library's functions, and every call of them.
 //!
 //! The table is our own, as that of the driver is. Numbers and structures are those of `cublasLt.h`, `cublas_api.h` and
 //! `library_types.h` of CUDA 12 and 13, which agree.

@@ -327,6 +327,7 @@ impl Entrants<'_> {
             seconds: Spread::of(&samples.seconds[place]),
             tflops: tflops(place),
             ours_over_this: of(place),
+            joules: samples.joules(place),
         };
         let call = self.ours.call();
         let bar = fused.or(plain);
@@ -348,6 +349,8 @@ impl Entrants<'_> {
             fused_tflops: fused.map(tflops),
             no_fused: self.no_fused.clone(),
             ceiling_tflops: tflops(ceiling),
+            our_joules: samples.joules(ours),
+            bar_joules: bar.and_then(|bar| samples.joules(bar)),
             of_bar: bar.map(of),
             of_first: first.map(of),
             of_plain: plain.map(of),

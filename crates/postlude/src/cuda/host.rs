@@ -24,7 +24,7 @@ pub struct HostCall {
     call: PreparedCall,
     stream: Stream,
     /// Kept until the call is done.
-    _inputs: Vec<DeviceBuffer>,
+    inputs: Vec<DeviceBuffer>,
     outputs: Vec<Written>,
     /// How the outputs lie.
     places: Vec<Placement>,
@@ -79,7 +79,7 @@ impl HostCall {
         }
         let call = PreparedCall::new(kernel, device, &inputs, &results, &problem.sizes)?;
         let places = outputs.iter().map(|tensor| image::placement(*tensor)).collect();
-        Ok(HostCall { call, stream, _inputs: buffers, outputs: written, places })
+        Ok(HostCall { call, stream, inputs: buffers, outputs: written, places })
     }
 
     /// The call itself.
@@ -92,15 +92,32 @@ impl HostCall {
         self.call.launch(&self.stream)
     }
 
-    /// The GPU's time for some launches, one after the other on the same memory; others before them keep it busy while
-    /// the host queues.
-    pub fn time(&self, launches: u32) -> Result<Duration, Error> {
-        let device = self.stream.device();
-        let (begin, end) = (Event::new(device)?, Event::new(device)?);
-        (0..launches).try_for_each(|_| self.launch())?;
-        begin.record(&self.stream)?;
-        (0..launches).try_for_each(|_| self.launch())?;
-        end.record(&self.stream)?;
+    /// Bytes of its tensors on the GPU.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let inputs: u64 = self.inputs.iter().map(DeviceBuffer::len).sum();
+        inputs + self.outputs.iter().map(|written| written.bytes).sum::<u64>()
+    }
+
+    /// Bytes of the GPU's L2.
+    #[must_use]
+    pub fn l2_bytes(&self) -> u64 {
+        self.stream.device().l2_bytes().into()
+    }
+
+    /// The GPU's time for some launches of these calls, in turn on the first one's stream; as many before them keep the GPU
+    /// busy while the host queues.
+    pub fn time_in_turn(calls: &[HostCall], launches: usize) -> Result<Duration, Error> {
+        let Some(HostCall { stream, .. }) = calls.first() else { return Ok(Duration::ZERO) };
+        let (begin, end) = (Event::new(stream.device())?, Event::new(stream.device())?);
+        let launch = || {
+            let mut turns = calls.iter().cycle().take(launches);
+            turns.try_for_each(|turn| turn.call.launch(stream))
+        };
+        launch()?;
+        begin.record(stream)?;
+        launch()?;
+        end.record(stream)?;
         end.synchronize()?;
         Ok(end.since(&begin)?)
     }
