@@ -28,6 +28,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Outcome, Failure> {
         ("--rounds", arguments.rounds.is_some()),
         ("--seconds", arguments.seconds.is_some()),
         ("--seed", arguments.seed.is_some()),
+        ("--records", arguments.records.is_some()),
         ("--every-schedule", arguments.every_schedule),
         ("--every-tile", arguments.every_tile),
         ("--schedules", !arguments.schedules.is_empty()),

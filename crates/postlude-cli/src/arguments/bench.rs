@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use postlude_yardstick::regime::Regime;
 use postlude_yardstick::suite::Suite;
 
+use super::tune::Budget;
 use super::{MOST_THREADS, Pair};
 
 /// `postlude bench`
@@ -36,6 +37,12 @@ pub(crate) struct BenchArguments {
     /// What the sizes of the suite `random` are drawn from [default: 60]
     #[arg(long)]
     pub(crate) seed: Option<u64>,
+    /// Take schedules from the records of this file beside the shipped ones
+    #[arg(long, value_name = "FILE")]
+    pub(crate) records: Option<PathBuf>,
+    /// Tune the kernel of each row for so long before it is measured, and append to the records
+    #[arg(long, value_name = "TIME", requires = "records")]
+    pub(crate) tune: Option<Budget>,
     /// Time every schedule of the planner's table on each row, and say which is best
     #[arg(long)]
     pub(crate) every_schedule: bool,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use postlude::target::Schedule;
+use postlude::tuning::Records;
 use postlude_yardstick::YardstickError;
 use postlude_yardstick::measure::{self, Against, FirstUseWanted, ROUNDS, Wanted, Watch};
 use postlude_yardstick::report::Report;
@@ -45,8 +46,12 @@ fn wanted(arguments: &BenchArguments) -> Result<Wanted<'static>, Failure> {
         .flat_map(|suite| suite.rows(seed))
         .collect();
     let names: Vec<&str> = all.iter().map(|row| row.name.as_str()).collect();
-    let rows: Vec<Row> =
+    let mut rows: Vec<Row> =
         all.iter().filter(|row| row.name.contains(&arguments.filter)).cloned().collect();
+    for row in &mut rows {
+        row.tuning = arguments.tune.map(|budget| budget.0);
+        row.records = arguments.records.clone().map_or(Records::Shipped, Records::At);
+    }
     // First use alone has no rows.
     if rows.is_empty() && !(first_use && all.is_empty()) {
         let message = format!("no row of the suite has `{}` in its name", arguments.filter);

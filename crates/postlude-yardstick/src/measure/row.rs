@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use postlude::runtime::Stream;
+use postlude::tuning::TuneOptions;
 use postlude::{Kernel, Options};
 
 use crate::bench::Bench;
@@ -110,6 +111,14 @@ pub(crate) fn measure(bench: &Bench<'_>, row: &Row) -> Result<Found, YardstickEr
         return Ok(Found::Refused(refusal));
     }
     let data = bench.data(row, kernel.defined(), &problem)?;
+    if let Some(budget) = row.tuning {
+        let compiled = kernel.compile(&row.options());
+        let (inputs, results) = (data.arguments(compiled.defined(), 0), data.results(0));
+        let options = TuneOptions { budget, note: Some(row.source.clone()), ..Default::default() };
+        let sizes = row.named_sizes();
+        let tuned = compiled.tune_on(bench.device, &inputs, &results, &sizes, &options);
+        tuned.map_err(YardstickError::Call)?;
+    }
     let (ours, load_milliseconds) = load(bench, row, &data)?;
     let our_plain = if row.is_plain() {
         None

@@ -1,6 +1,7 @@
 //! One problem. By the names that the sources use, A is the left operand, W or B the right one, C is `[M, N]`, bias `[N]`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use postlude::tuning::Records;
 use postlude::{Bindings, Bound, DType, Kernel, MathMode, Options, Sizes};
@@ -44,6 +45,10 @@ pub struct Row {
     pub totals: Vec<Total>,
     /// How long it is measured.
     pub effort: Effort,
+    /// Schedules that were measured before; the shipped ones are the same on every machine.
+    pub records: Records,
+    /// How long its kernel is tuned before it is measured, where it is; the records keep what tuning finds.
+    pub tuning: Option<Duration>,
 }
 
 impl Row {
@@ -72,6 +77,8 @@ impl Row {
             aligned: None,
             totals: Vec::new(),
             effort: Effort::Full,
+            records: Records::Shipped,
+            tuning: None,
         }
     }
 
@@ -96,8 +103,7 @@ impl Row {
 
     /// How its kernels are compiled.
     pub fn options(&self) -> Options {
-        // The same on every machine, whatever its user tuned.
-        Options { math: self.math, records: Records::Shipped, ..Options::default() }
+        Options { math: self.math, records: self.records.clone(), ..Options::default() }
     }
 
     /// What its operands' scales multiply the product by.
