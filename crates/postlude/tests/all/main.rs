@@ -11,6 +11,7 @@ mod layering;
 mod library;
 mod no_product;
 mod operand_types;
+mod planner;
 mod refused;
 mod resources;
 mod simulated;
