@@ -57,7 +57,7 @@ impl Entry {
 #[rustfmt::skip] // A list.
 pub const CONTEXTUAL: &[&str] = &[
     "argmax", "argmin", "topk", "split",
-    "segments", "masked", "gather", "combine", "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
+    "segments", "masked", "gather", "combine", "scatter", "lshr", "philox", "uniform", "normal", "dropout", "take", "size", "index", "bits", "float",
     "trunc", "tan", "atan", "sinh", "cosh", "asinh", "fmod", "logsigmoid", "var",
 ];
 
@@ -213,6 +213,7 @@ pub const FUNCTIONS: &[Entry] = &[
     s("masked", &["x", "count"], "rows of each batch from its count on are 0: `masked(A, count) @ W.T` with `A: bf16[E, C, K]`, `count: i32[E]`, `W: bf16[E, N, K]` does not multiply them"),
     s("gather", &["x", "index"], "rows of x: `gather(X, index)` with `X: bf16[S, N]`, `index: i32[T]` has dims [T, N], also as an operand of `@`; nan for an index outside of X's rows"),
     s("combine", &["x", "position", "weight"], "`combine(D, position, weight)` with `position: i32[T, 2]`, `weight: f32[T, 2]`: the sum of `weight[t, j] * D[position[t, j]]` in the order of j; nan for a position outside of D's rows"),
+    s("scatter", &["x", "index", "dim", "weight=1"], "what `gather` reads is summed: `scatter(x, index, S)` with `x: f32[T, N]`, `index: i32[T]` has dims [S, N], `scatter(x, position, S, weight)` with `position: i32[T, 2]`, `weight: f32[T, 2]` counts each row twice, and elements with as many numbers give [S]; numbers outside of S count nowhere"),
     s("pick", &["x", "index"], "x[m, index[m]]; nan for an index outside the columns"),
 ];
 

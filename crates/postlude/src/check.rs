@@ -4,6 +4,7 @@
 //! most five diagnostics in the user's words. Invariant: sizes are not known here; whatever this accepts, every engine's
 //! type rules accept.
 
+mod batches;
 mod bits;
 mod call;
 mod definitions;
@@ -21,12 +22,15 @@ mod program;
 mod random;
 mod reads;
 mod reduce;
+mod scatter;
 mod segments;
+mod separate;
 mod sources;
 mod split;
 mod stack;
 mod stored;
 mod tables;
+mod tensor_space;
 mod whole;
 
 use std::collections::HashMap;
@@ -60,9 +64,25 @@ const MOST_ERRORS: usize = 5;
 
 /// Types a kernel that has a signature.
 pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
-    let Expanded { ast, calls } = &definitions::expand(ast)?;
+    let mut expanded = definitions::expand(ast)?;
+    if expanded.ast.signature.is_some() {
+        whole::check(&expanded.ast)?;
+    }
+    check_expanded(&mut expanded)
+}
+
+/// Types a kernel without definitions, and gives folds of some batch dims graphs of their own.
+fn check_expanded(expanded: &mut Expanded) -> Result<Graph, Vec<CheckError>> {
+    loop {
+        let checked = check_once(expanded);
+        let Err(errors) = &checked else { return checked };
+        let Some(ast) = batches::with_own_graphs(&expanded.ast, errors) else { return checked };
+        expanded.ast = ast;
+    }
+}
+
+fn check_once(Expanded { ast, calls }: &Expanded) -> Result<Graph, Vec<CheckError>> {
     let signature = ast.signature.as_ref().ok_or_else(|| vec![CheckError::NoSignature])?;
-    whole::check(ast)?;
     let mut errors = Vec::new();
     check_declarations(signature, &mut errors);
     if errors.iter().any(|error| matches!(error, CheckError::DeclaredTwice { .. })) {
@@ -118,7 +138,11 @@ pub(crate) fn warnings(ast: &Ast) -> Vec<Warning> {
 
 /// Every assigned name of a kernel that types, with its type as the user writes it.
 pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
-    let Ok(Expanded { ast, .. }) = &definitions::expand(ast) else { return Vec::new() };
+    let Ok(mut expanded) = definitions::expand(ast) else { return Vec::new() };
+    if check_expanded(&mut expanded).is_err() {
+        return Vec::new();
+    }
+    let Expanded { ast, .. } = &expanded;
     let Some(signature) = &ast.signature else { return Vec::new() };
     let mut errors = Vec::new();
     let (Ok(products), computed) = (Products::of(ast), Computed::default()) else {
@@ -269,6 +293,8 @@ struct Body<'a> {
     unit: Option<Unit<'a>>,
     /// The number of this graph's product.
     main: Option<usize>,
+    /// The value of this graph's own call, where that is no product.
+    own: Option<NodeId>,
 }
 
 impl<'a> Body<'a> {
@@ -298,18 +324,20 @@ impl<'a> Body<'a> {
             varying_names: Vec::new(),
             unit: None,
             main: None,
+            own: None,
         }
     }
 
     /// The body behind a product.
     fn of_product(found: Found, unit: Unit<'a>, errors: Vec<CheckError>) -> Body<'a> {
-        let Found { graph, factors, varying, main } = found;
+        let Found { graph, factors, varying, main, value: own } = found;
         let targets = varying.iter().flat_map(|place| &unit.ast.statements[*place].targets);
         let varying_names = targets.map(|name| name.text.as_str()).collect();
         let row_counts = graph.row_counts();
         let body = Body::new(graph, &unit.ast.exprs, unit.declarations, errors);
         let calls = unit.calls;
-        Body { factors, row_counts, varying, varying_names, unit: Some(unit), main, calls, ..body }
+        let unit = Some(unit);
+        Body { calls, factors, row_counts, varying, varying_names, unit, main, own, ..body }
     }
 
     fn report(&mut self, error: CheckError) -> Lowered {

@@ -12,6 +12,7 @@ mod error;
 mod functions;
 mod hoist;
 mod parts;
+mod rows;
 mod rules;
 mod segments;
 mod text;
@@ -329,6 +330,16 @@ impl<'a> Sweep<'a> {
 
     /// A reduction over whole dims or runs of them.
     fn reduced(&mut self, function: &str, value: ExprId, over: &[(Dim, Option<u32>)]) -> ExprId {
+        // An integer behind a dim is the length of a run of it, so a dim of a fixed size stands alone.
+        let is_fixed =
+            |(dim, run): &&(Dim, Option<u32>)| matches!(dim, Dim::Size(_)) && run.is_none();
+        if over.len() > 1
+            && let Some(fixed) = over.iter().find(is_fixed).cloned()
+        {
+            let rest: Vec<_> = over.iter().filter(|it| **it != fixed).cloned().collect();
+            let value = self.reduced(function, value, &[fixed]);
+            return self.reduced(function, value, &rest);
+        }
         let info = self.info(value).reduced(over);
         let mut arguments = vec![value];
         for (dim, run) in over {

@@ -61,7 +61,7 @@ pub fn wanted() -> BTreeSet<String> {
             }
             (Group::Elementwise | Group::Activation | Group::Bits, name) => on(name, &ELEMENTS),
             // Segments are drawn as batches of the product; tables of rows are in the corpus.
-            (Group::Structure, "segments" | "masked" | "gather" | "combine") => {}
+            (Group::Structure, "segments" | "masked" | "gather" | "combine" | "scatter") => {}
             (Group::Structure, "take") => on("take", &["vector along N", "vector along M"]),
             (Group::Composite | Group::Reduction, name) => on(name, &reduced),
             (Group::Structure, name @ ("concat" | "join")) => {

@@ -74,6 +74,42 @@ impl<'k> Expr<'k> {
         self.call("topk_softmax", arguments)
     }
 
+    /// Sums of rows, or of elements, by their numbers.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::{F32, I32}};
+    /// # let k = KernelBuilder::new("k");
+    /// # let x = k.input("x", F32, ["T", "N"]);
+    /// # let index = k.input("index", I32, ["T"]);
+    /// assert_eq!(x.scatter(index, "S").to_string(), "scatter(x, index, S)");
+    /// ```
+    pub fn scatter(self, index: impl Into<Operand<'k>>, dim: impl IntoDims) -> Expr<'k> {
+        let mut arguments = vec![self.kernel.operand(index.into())];
+        arguments.extend(self.dims(dim));
+        self.call("scatter", arguments)
+    }
+
+    /// Sums of rows by lists of numbers, with a weight for each.
+    ///
+    /// ```
+    /// # use postlude::{build::KernelBuilder, dtype::DType::{F32, I32}};
+    /// # let k = KernelBuilder::new("k");
+    /// # let x = k.input("x", F32, ["T", "N"]);
+    /// # let [p, w] = [("p", I32), ("w", F32)].map(|(name, dtype)| k.input(name, dtype, ["T", "2"]));
+    /// assert_eq!(x.scatter_weighted(p, "S", w).to_string(), "scatter(x, p, S, w)");
+    /// ```
+    pub fn scatter_weighted(
+        self,
+        position: impl Into<Operand<'k>>,
+        dim: impl IntoDims,
+        weight: impl Into<Operand<'k>>,
+    ) -> Expr<'k> {
+        let mut arguments = vec![self.kernel.operand(position.into())];
+        arguments.extend(self.dims(dim));
+        arguments.push(self.kernel.operand(weight.into()));
+        self.call("scatter", arguments)
+    }
+
     /// Dims as arguments; how many a function takes is for the checker to say.
     pub(super) fn dims(self, dims: impl IntoDims) -> Vec<ExprId> {
         dims.into_dims().iter().map(|dim| self.kernel.dim(dim)).collect()

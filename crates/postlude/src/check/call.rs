@@ -6,7 +6,7 @@ use crate::graph::{Binary, Call, NodeId, Op, Unary};
 use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
-use super::{Body, Lowered, masked, segments};
+use super::{Body, Lowered, masked, scatter, segments};
 
 impl Body<'_> {
     pub(super) fn lower_call(
@@ -46,16 +46,7 @@ impl Body<'_> {
         given: usize,
         at: Span,
     ) -> Lowered {
-        let unit = if takes == "1" { "argument" } else { "arguments" };
-        let verb = if given == 1 { "is" } else { "are" };
-        self.report(CheckError::ArgumentCount {
-            function: function.to_owned(),
-            takes: takes.to_owned(),
-            unit,
-            given,
-            verb,
-            at,
-        })
+        self.report(CheckError::argument_count(function, takes, given, at))
     }
 
     pub(super) fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
@@ -272,6 +263,7 @@ impl Body<'_> {
             masked::MASKED => self.lower_masked(arguments, at),
             "gather" => self.lower_gather(arguments, at),
             "combine" => self.lower_combine(arguments, at),
+            scatter::SCATTER => Lowered::Poison,
             _ => self.lower_pick(arguments, at),
         }
     }

@@ -31,6 +31,7 @@ pub(super) fn is_dim_argument(function: &str, place: usize) -> bool {
         Group::Bits => entry.parameter(place.min(entry.parameters.len() - 1)) == "dim",
         Group::Structure => {
             place > 0 && matches!(entry.name, "halves" | "pairs" | "split" | "topk")
+                || entry.parameters.get(place) == Some(&"dim")
         }
         Group::Elementwise | Group::Activation => false,
     }

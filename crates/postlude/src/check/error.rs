@@ -80,6 +80,10 @@ pub enum CheckError {
         "`combine` reads two inputs with dims [{row}, k], k an integer from 1 to 64: positions of i32, and weights of floats"
     )]
     CombineLists { row: String, at: Span },
+    #[error(
+        "`scatter` sums elements [{x}] or rows of them by numbers of i32 with the same dims, or one a row; these have dims [{index}], and the sums [{sums}] a name of their own"
+    )]
+    Scatter { x: String, index: String, sums: String, at: Span },
     #[error("the counts of rows are an input `i32[E]`, one for each batch of `{x}: [E, C, K]`")]
     MaskedCounts { x: String, at: Span },
     #[error("the ends of segments are an input `i32[E]`")]
@@ -179,7 +183,9 @@ pub enum CheckError {
     DimExpected { at: Span },
     #[error("a value with dims [{has}] has no dim `{dim}`")]
     NoSuchDim { dim: String, has: String, at: Span },
-    #[error("a reduction folds all batch dims or none: [{dims}], not {folded} alone")]
+    #[error(
+        "`argmax`, `argmin`, `var`, norms and runs fold all batch dims or none: [{dims}], not {folded} alone"
+    )]
     SomeBatchDims { folded: String, dims: String, at: Span },
     #[error(
         "this varies along some of the batch dims [{dims}] only, and is not reduced along them"
@@ -200,9 +206,9 @@ pub enum CheckError {
     #[error("`topk` runs along the columns of its value, all of them")]
     TopAlong { column: String, at: Span },
     #[error(
-        "a value with dims [{stack}] meets one with columns: the result would have dims [{whole}] for each of them"
+        "a value with dims [{dims}] has columns for each element of a list, and is not stored so"
     )]
-    StackMeetsColumns { stack: String, whole: String, at: Span },
+    StackOfTiles { dims: String, at: Span },
     #[error("`{function}` does not run along the last dim of [{stack}]")]
     StackFunction { function: String, stack: String, at: Span },
     #[error("results of `topk` have a dim of their own, which this does not take")]
@@ -252,6 +258,19 @@ pub enum CheckError {
 }
 
 impl CheckError {
+    /// A call with a wrong number of arguments.
+    pub(super) fn argument_count(
+        function: &str,
+        takes: &str,
+        given: usize,
+        at: Span,
+    ) -> CheckError {
+        let unit = if takes == "1" { "argument" } else { "arguments" };
+        let verb = if given == 1 { "is" } else { "are" };
+        let (function, takes) = (function.to_owned(), takes.to_owned());
+        CheckError::ArgumentCount { function, takes, unit, given, verb, at }
+    }
+
     /// Where the mistake is.
     #[rustfmt::skip] // One list.
     pub fn span(&self) -> Option<Span> {
@@ -270,11 +289,11 @@ impl CheckError {
             | E::TakeTable { at } | E::TakeIndex { at, .. } | E::UnknownSize { at, .. } | E::UnknownParameter { at, .. } | E::DefinedLater { at, .. } | E::ManyNodes { at, .. } | E::IndexDim { at, .. } | E::LiteralRange { at, .. }
             | E::ArgumentCount { at, .. } | E::NoDerivative { at, .. } | E::DimExpected { at } | E::NoSuchDim { at, .. }
             | E::DimTwice { at, .. } | E::ReducesOne { at, .. } | E::NothingToReduce { at } | E::GroupPlace { at, .. } | E::GroupWidth { at } | E::Count { at, .. }
-            | E::TopAlong { at, .. } | E::StackMeetsColumns { at, .. } | E::StackFunction { at, .. } | E::StackAsValue { at }
+            | E::TopAlong { at, .. } | E::StackOfTiles { at, .. } | E::StackFunction { at, .. } | E::StackAsValue { at }
             | E::SeveralValues { at } | E::SplitArguments { at, .. } | E::SplitCount { at, .. } | E::SplitDim { at, .. } | E::RunParts { at, .. } | E::DimList { at } | E::ConcatDims { at, .. }
             | E::TwoValues { at, .. } | E::TargetCount { at, .. } | E::NoColumns { at, .. }
             | E::MergeDims { at, .. } | E::PickIndex { at, .. } | E::OutputDims { at, .. } | E::OutputOfCondition { at, .. } | E::OutputNotACondition { at, .. }
-            | E::GatherTable { at, .. } | E::GatherIndex { at, .. } | E::CombineLists { at, .. } | E::MaskedCounts { at, .. }
+            | E::GatherTable { at, .. } | E::GatherIndex { at, .. } | E::CombineLists { at, .. } | E::Scatter { at, .. } | E::MaskedCounts { at, .. }
             | E::SegmentsPlace { at } | E::SegmentsEnds { at } | E::SegmentsDims { at, .. } | E::SegmentsFold { at, .. } | E::SegmentsAlone { at, .. } | E::SegmentsRuns { at } | E::SegmentsUnwritten { at, .. }
             | E::Uninferred { at, .. } | E::BoundRank { at, .. } => Some(*at),
         }
@@ -430,6 +449,7 @@ impl CheckError {
             E::CombineLists { row, .. } => {
                 format!("declare them, as in `position: i32[{row}, 2]` and `weight: f32[{row}, 2]`")
             }
+            E::Scatter { .. } => "declare `x: [T, N]` and `index: i32[T]`, or `x: [T]`".to_owned(),
             E::SegmentsPlace { .. } => {
                 "write `segments(A, ends) @ W.T`, or cut all values of the body by one list of ends".to_owned()
             }
@@ -450,7 +470,7 @@ impl CheckError {
             }
             E::SameBatchDims { .. } => "call each its own name, as in `[B, H, M, K]`".to_owned(),
             E::SomeBatchDims { dims, .. } => {
-                format!("fold all of them, `{dims}`, or store the value and fold it afterwards")
+                format!("fold all of them, `{dims}`, or one of `sum mean max min absmax prod logsumexp`")
             }
             E::ReducesShared { .. } => {
                 "reduce it along its rows and columns only, or before the kernel".to_owned()
@@ -493,7 +513,7 @@ impl CheckError {
             }
             E::TwoValues { function, .. } => format!("assign both: `a, b = {function}(x)`"),
             E::TopAlong { column, .. } => format!("write `topk(z, 8, {column})`"),
-            E::StackMeetsColumns { .. } => {
+            E::StackOfTiles { .. } => {
                 "reduce it first, as in `sum(values, 8)`, or compare with `topk_softmax`".to_owned()
             }
             E::StackFunction { .. } => {

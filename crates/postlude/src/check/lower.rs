@@ -10,6 +10,7 @@ use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statemen
 
 use super::dims::is_dim_argument;
 use super::error::CheckError;
+use super::separate::is_separate;
 use super::{Body, Lowered, product};
 
 impl<'a> Body<'a> {
@@ -105,6 +106,7 @@ impl<'a> Body<'a> {
                 | ExprKind::Annotated(..)
                 | ExprKind::Dims(_) => {}
                 ExprKind::Product(..) => open.extend(self.factor_expressions()),
+                ExprKind::Call { .. } if is_separate(&self.exprs[id].kind) => {}
                 ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => open.push(*a),
                 ExprKind::Infix(_, a, b) => open.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
@@ -160,6 +162,9 @@ impl<'a> Body<'a> {
             ExprKind::Product(..) => self.lower_product(at),
             ExprKind::Prefix(prefix, a) => self.lower_prefix(*prefix, *a, at),
             ExprKind::Infix(infix, a, b) => self.lower_infix(*infix, *a, *b, at),
+            ExprKind::Call { .. } if is_separate(&expr.kind) => {
+                self.own.map_or(Lowered::Poison, Lowered::Node)
+            }
             ExprKind::Call { function, grad, arguments } => {
                 self.lower_call(function, *grad, arguments, at)
             }
@@ -229,6 +234,9 @@ impl<'a> Body<'a> {
     fn input(&mut self, place: usize, at: Span) -> Lowered {
         if self.graph.input_axes(InputId(place as u32)).is_some() {
             return self.node(Op::Input(InputId(place as u32)), at);
+        }
+        if let Some(list) = self.declared_list(place) {
+            return list;
         }
         if self.blamed_inputs.contains(&place) {
             return Lowered::Poison;

@@ -17,6 +17,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span};
 use super::error::CheckError;
 use super::program::Unit;
 use super::reads::{LeafRead, assignment, leaves, read_statements};
+use super::tensor_space::is_list;
 use super::{Body, Lowered, inputs_of};
 
 /// A factor of the accumulator that stood in an operand.
@@ -95,7 +96,9 @@ pub(super) fn tensors(
     });
     let mut all: Vec<(Vec<Dim>, bool)> = read.collect();
     let most = all.iter().map(|(dims, _)| dims.len()).max();
-    let leading = all.iter().position(|(dims, _)| Some(dims.len()) == most);
+    let known: Vec<Vec<Dim>> = all.iter().map(|(dims, _)| dims.clone()).collect();
+    let leads = |dims: &[Dim]| Some(dims.len()) == most && !is_list(dims, &known);
+    let leading = all.iter().position(|(dims, _)| leads(dims));
     if let Some(leading) = leading {
         all[..=leading].rotate_right(1);
     }

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 
 use crate::dtype::DType;
-use crate::graph::{BlockScale, Graph, Input, InputId, Orientation, Product, Side, Space};
+use crate::graph::{BlockScale, Graph, Input, InputId, NodeId, Orientation, Product, Side, Space};
 use crate::shape::{self, Dim};
-use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Span, nearest};
+use crate::syntax::{Declaration, ExprId, ExprKind, Exprs, Infix, Span, nearest};
 
 use super::error::CheckError;
 use super::inputs_of;
 use super::masked;
-use super::operand::{Factor, OperandDims, dims, is_operand, resolve, tensors};
+use super::operand::{Factor, OperandDims, dims, is_operand, resolve};
 use super::program::Unit;
-use super::reads::{LeafRead, assignment, has_gathered, leaves, read_statements};
+use super::reads::{assignment, read_statements};
 use super::segments::{self, Cut, Cuts};
+use super::separate;
 use super::stored::{is_natural, resolve_products, resolve_stored};
+use super::tensor_space::tensor_space;
 
 /// An operand as written.
 #[derive(Clone, Copy)]
@@ -79,6 +81,8 @@ pub(super) struct Found {
     pub(super) varying: Vec<usize>,
     /// The number of the graph's product.
     pub(super) main: Option<usize>,
+    /// The value of the call that it numbers, where that is no product.
+    pub(super) value: Option<NodeId>,
 }
 
 /// The graph that the body is lowered into; `None` after a mistake that leaves the body without dims.
@@ -90,7 +94,9 @@ pub(super) fn find(
     let ast = unit.ast;
     let Some(number) = main else { return without_product(unit, errors) };
     let id = unit.products.all[number];
-    let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else { return None };
+    let ExprKind::Product(left_id, right_id) = ast.exprs[id].kind else {
+        return separate::find(unit, number, errors);
+    };
     let span = ast.exprs[id].span;
     let cuts = Cuts::of(ast, [left_id, right_id]).map_err(|error| errors.push(error)).ok()?;
     let mask = masked::mask(ast, left_id);
@@ -137,7 +143,7 @@ pub(super) fn find(
     varying.extend(masked::mask_statements(ast));
     let outside = outside_statements(unit);
     varying.retain(|place| !outside.contains(place));
-    Some(Found { graph, factors, varying, main })
+    Some(Found { graph, factors, varying, main, value: None })
 }
 
 /// Statements that operands read through further products.
@@ -150,7 +156,7 @@ fn deep_statements(unit: Unit<'_>, operands: [ExprId; 2]) -> Vec<usize> {
 
 /// Statements that the outputs are made of outside of all operands; of a body without a signature, statements that
 /// no other one reads.
-fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
+pub(super) fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
     let ast = unit.ast;
     let mut read: BTreeSet<&str> = BTreeSet::new();
     for (_, expr) in ast.exprs.iter() {
@@ -175,83 +181,16 @@ fn outside_statements(unit: Unit<'_>) -> BTreeSet<usize> {
 /// A body without a product: its tensors say what it varies along.
 fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found> {
     let ast = unit.ast;
-    let values = unit.outputs.iter().filter_map(|output| assignment(ast, &output.name.text));
-    let values = values.map(|(_, statement)| statement.value).chain(unit.root);
-    let values: Vec<ExprId> = values.collect();
-    let all = unit.declarations.iter().chain(unit.outputs);
-    let all: Vec<&[Dim]> = all.filter_map(|declared| declared.dims.as_deref()).collect();
-    let space = if let Some(cut) = segments::cut_values(ast, values.iter().copied()) {
-        let space = declared_space(&leading(unit, &[], &[cut.rows]), &all);
-        let segment = cut.dim(&ast.exprs, unit.declarations);
-        let space = space.map(|space| with_stored_columns(space, segment.as_ref(), unit.outputs));
-        let space = cut.apply(&ast.exprs, space, &inputs_of(unit.declarations));
-        space.map_err(|error| errors.push(error)).ok()?
-    } else {
-        let space = if values.iter().any(|value| has_gathered(ast, *value)) {
-            declared_space(&leading(unit, unit.outputs, &values), &all)
-        } else {
-            declared_space(&all, &all)
-        };
-        let Some(space) = space else {
-            errors.push(CheckError::NoProduct { at: body_span(ast) });
-            return None;
-        };
-        space
-    };
+    let space = tensor_space(unit, errors)?;
     let name = ast.signature.as_ref().map_or("kernel", |signature| signature.name.text.as_str());
     let mut graph = Graph::new(name, inputs_of(unit.declarations), space, Vec::new());
     name_parts(&ast.exprs, &mut graph);
-    Some(Found { graph, factors: Vec::new(), varying: Vec::new(), main: None })
-}
-
-/// The space of vectors along rows with the columns that outputs repeat their values along, where some do.
-fn with_stored_columns(space: Space, segment: Option<&Dim>, outputs: &[Declaration]) -> Space {
-    if space.column != Dim::Size(1) {
-        return space;
-    }
-    let stored = outputs.iter().filter_map(|output| output.dims.as_deref()).flatten();
-    let other = |dim: &&Dim| {
-        matches!(dim, Dim::Name { .. }) && !dim.same_base(&space.row) && Some(*dim) != segment
-    };
-    match stored.into_iter().find(other) {
-        Some(column) => Space::new(space.batch, space.row, column.clone()),
-        None => space,
-    }
-}
-
-/// The dims of outputs, and those of what some values read; rows that are gathered are those of their index.
-fn leading(unit: Unit<'_>, outputs: &[Declaration], values: &[ExprId]) -> Vec<Vec<Dim>> {
-    let outputs = outputs.iter().filter_map(|output| output.dims.clone());
-    let read = values.iter().flat_map(|value| tensors(unit.ast, *value, unit.declarations));
-    let leaves = values.iter().flat_map(|value| leaves(unit.ast, *value, false));
-    let vectors = leaves.filter(|leaf| leaf.read == LeafRead::Value).filter_map(|leaf| {
-        let declared = unit.declarations.iter().find(|input| input.name.text == leaf.name)?;
-        declared.dims.clone().filter(|dims| dims.len() < 2)
-    });
-    outputs.chain(read.map(|(dims, _)| dims)).chain(vectors).collect()
-}
-
-/// The space of tensors: the dims of the first of the leading ones with the most, with the finest that any of all has.
-fn declared_space<D: AsRef<[Dim]>>(leading: &[D], all: &[&[Dim]]) -> Option<Space> {
-    let tensors = leading.iter().map(AsRef::as_ref);
-    let most = tensors.clone().map(<[Dim]>::len).max()?;
-    let [batch @ .., row, column] = tensors.clone().find(|dims| dims.len() == most)? else {
-        // Vectors have one column.
-        let [row] = tensors.clone().find(|dims| dims.len() == 1)? else { return None };
-        return Some(Space::new(Vec::new(), row.clone(), Dim::Size(1)));
-    };
-    if batch.len() > Space::MOST_BATCH_DIMS {
-        return None;
-    }
-    let finest = |own: &Dim| {
-        let same = all.iter().copied().flatten().filter(|dim| dim.same_base(own));
-        same.min_by_key(|dim| dim.divisor()).unwrap_or(own).clone()
-    };
-    Some(Space::new(batch.to_vec(), finest(row), finest(column)))
+    let (factors, varying) = (Vec::new(), Vec::new());
+    Some(Found { graph, factors, varying, main: None, value: None })
 }
 
 /// Makes dims that splits list the body's, so that inputs may have them; others than columns are reported at the split.
-fn name_parts(exprs: &Exprs, graph: &mut Graph) {
+pub(super) fn name_parts(exprs: &Exprs, graph: &mut Graph) {
     let lists = exprs.iter().filter_map(|(_, expr)| match &expr.kind {
         ExprKind::Call { function, arguments, .. } if function.text == "split" => {
             arguments.get(1).map(|argument| &exprs[*argument].kind)
@@ -274,17 +213,6 @@ pub(super) fn is_other_dim(graph: &Graph, dim: &Dim) -> bool {
     let inner = products.iter().map(|product| &product.inner);
     let named = matches!(dim, Dim::Name { .. });
     named && [&space.row].into_iter().chain(inner).chain(&space.batch).any(|it| it.same_base(dim))
-}
-
-fn body_span(ast: &Ast) -> Span {
-    match (ast.statements.first(), ast.statements.last()) {
-        (Some(first), Some(last)) => first
-            .targets
-            .first()
-            .map_or_else(Span::default, |name| name.span)
-            .to(ast.exprs[last.value].span),
-        _ => ast.signature.as_ref().map_or_else(Span::default, |signature| signature.name.span),
-    }
 }
 
 struct Matrix {

@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use crate::catalogue::{self, Group};
 use crate::dtype::DType;
-use crate::graph::{Graph, Input, InputId, NodeId, Op, Output, free_name};
-use crate::shape;
+use crate::graph::{Graph, Input, InputId, NodeId, Op, Output, Stack, free_name};
+use crate::shape::{self, Dim};
 use crate::syntax::{Ast, Declaration, ExprId, ExprKind};
 
 use super::definitions::Calls;
 use super::error::CheckError;
 use super::reads::{assignment, gathers, has_gathered, leaves, read_statements};
 use super::segments::unwritten;
+use super::separate::is_separate;
 use super::{Body, Lowered, product};
 
 /// The most products of a body.
@@ -69,7 +70,7 @@ impl Products {
                 ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
                     before(name).map_or(0, |(value, _)| found.tops[value.0 as usize])
                 }
-                ExprKind::Product(..) => 0,
+                kind if is_separate(kind) => 0,
                 kind => {
                     // Rows are gathered from what is stored, as operands are read.
                     let stored = |call: &str| usize::from(gathers(call));
@@ -86,7 +87,7 @@ impl Products {
                     before(name).is_some_and(|(value, _)| found.stacked[value.0 as usize])
                 }
                 ExprKind::Call { function, .. } if function.text == "topk" => true,
-                ExprKind::Product(..) => false,
+                kind if is_separate(kind) => false,
                 kind => kind.children().any(|child| found.stacked[child.0 as usize]),
             };
             found.stacked.push(stacked);
@@ -95,7 +96,7 @@ impl Products {
                     Some((value, alone)) => *alone && found.movable[value.0 as usize],
                     None => !matches!(name.as_str(), "row" | "col"),
                 },
-                ExprKind::Product(..) => true,
+                kind if is_separate(kind) => true,
                 kind => {
                     let stays = tops != 0 && !is_elementwise(kind);
                     stays
@@ -104,7 +105,7 @@ impl Products {
                 }
             };
             found.movable.push(movable);
-            if let ExprKind::Product(..) = expr.kind {
+            if is_separate(&expr.kind) {
                 let number = *numbers.entry(own).or_insert_with(|| {
                     found.all.push(id);
                     found.all.len() - 1
@@ -279,15 +280,18 @@ impl Computed {
 struct Value {
     graph: Graph,
     node: NodeId,
+    /// Those that are stacked behind it, where it is the first of several.
+    rest: Option<Vec<NodeId>>,
 }
 
 impl Value {
     /// The input of another graph that it is.
     fn input(self, name: String, dtype: DType) -> Input {
-        let Value { graph, node } = self;
-        let dims = graph.space().dims(graph.ty(node).axes);
+        let Value { graph, node: value, rest } = self;
+        let mut dims = graph.space().dims(graph.ty(value).axes);
+        let stack = rest.map(|rest| Stack { dim: dims.len(), rest });
+        dims.extend(stack.iter().map(|stack| Dim::Size(stack.rest.len() as u32 + 1)));
         let mut graph = graph.named(&name);
-        let (value, stack) = (node, None);
         graph.push_output(Output { name: name.clone(), dtype, dims: dims.clone(), value, stack });
         Input::computed_by(Arc::new(graph), name, dtype, dims)
     }
@@ -334,8 +338,53 @@ impl<'a> Unit<'a> {
         own.map(|input| Declaration { same_as: None, ..input.clone() }).collect()
     }
 
+    /// The tensor that has an expression's value, changed before it is stored; several that are stacked are one tensor.
+    pub(super) fn tensor(
+        self,
+        root: ExprId,
+        name: &str,
+        errors: &mut Vec<CheckError>,
+        change: impl Fn(&mut Graph, NodeId) -> NodeId,
+    ) -> Option<Input> {
+        let key = self.products.canonical(root);
+        let at = self.ast.exprs[root].span;
+        let values = |body: &mut Body<'_>, lowered| body.stored_values(lowered, at);
+        let (mut graph, (nodes, is_stacked)) = self.lowered(root, errors, values)?;
+        let changed: Vec<NodeId> = nodes.iter().map(|node| change(&mut graph, *node)).collect();
+        let (node, is_same) = (changed[0], changed == nodes);
+        if let (Op::Input(input), true) = (&graph[node].op, is_same) {
+            return Some(graph.inputs()[input.0 as usize].clone());
+        }
+        let known = self.computed.values.borrow().get(&key).filter(|_| is_same).cloned();
+        if let Some(known) = known {
+            return Some(known.input);
+        }
+        let (dtype, is_rounded) = graph.stored_dtype(node);
+        let rest = is_stacked.then(|| changed[1..].to_vec());
+        let value = Value { graph, node, rest };
+        let is_kept = is_same && !is_stacked;
+        let input = self.computed.add(self, name, |name| value.input(name, dtype));
+        if is_kept {
+            let stored = Stored { input: input.clone(), is_rounded };
+            self.computed.values.borrow_mut().insert(key, stored);
+        }
+        Some(input)
+    }
+
     /// The graph of an expression that is made of products; `None` after reports.
     fn value(self, root: ExprId, errors: &mut Vec<CheckError>) -> Option<Value> {
+        let at = self.ast.exprs[root].span;
+        let (graph, node) = self.lowered(root, errors, |body, lowered| body.settle(lowered, at))?;
+        Some(Value { graph, node, rest: None })
+    }
+
+    /// The graph that an expression is lowered into, and what is taken of it there; `None` after reports.
+    fn lowered<T>(
+        self,
+        root: ExprId,
+        errors: &mut Vec<CheckError>,
+        take: impl FnOnce(&mut Body<'_>, Lowered) -> Option<T>,
+    ) -> Option<(Graph, T)> {
         let own = self.read_by(&[root]);
         let unit = Unit { declarations: &own, outputs: &[], root: Some(root), ..self };
         let main = Products::last(self.products.tops(root));
@@ -347,11 +396,11 @@ impl<'a> Unit<'a> {
         }
         body.lower_own(self.ast, needed.into_iter());
         body.lower_tree(root);
-        let at = self.ast.exprs[root].span;
-        let node = body.settle(body.lowered[&root], at);
+        let lowered = body.lowered[&root];
+        let taken = take(&mut body, lowered);
         *errors = body.errors;
-        let node = node.filter(|_| errors.is_empty())?;
-        Some(Value { graph: body.graph, node })
+        let taken = taken.filter(|_| errors.is_empty())?;
+        Some((body.graph, taken))
     }
 }
 
@@ -465,7 +514,7 @@ impl<'a> Body<'a> {
         if let Err(error) = unit.check_written(&input, space.segments.as_deref(), at) {
             return self.report(error);
         }
-        if space.axes(&dims).is_none() || !space.has_whole_batch(&dims) {
+        if space.axes(&dims).is_none() {
             let known = shape::list(&space.dims(space.accumulator_axes()));
             let dims = shape::list(&dims);
             return self.report(CheckError::OtherProduct { dims, known, at });

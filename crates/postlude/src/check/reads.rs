@@ -6,6 +6,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::syntax::{Ast, ExprId, ExprKind, Statement};
 
+use super::separate::is_separate;
+
 /// A name that an operand reads, and whether it is read with its last two dims swapped.
 pub(super) struct Leaf<'a> {
     pub(super) name: &'a str,
@@ -97,6 +99,7 @@ fn reads(ast: &Ast, roots: impl IntoIterator<Item = ExprId>, through_products: b
             ExprKind::Product(a, b) if through_products => {
                 open.extend([(*b, swapped), (*a, swapped)]);
             }
+            kind if is_separate(kind) && !through_products => {}
             ExprKind::Number(_) | ExprKind::Dims(_) | ExprKind::Product(..) => {}
             ExprKind::Transpose(a) => open.push((*a, !swapped)),
             ExprKind::Prefix(_, a) => open.push((*a, swapped)),

@@ -15,6 +15,7 @@ use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Span};
 use super::error::CheckError;
 use super::program::Unit;
 use super::reads::assignment;
+use super::separate::is_separate;
 use super::{Body, Lowered};
 
 /// The function that cuts rows.
@@ -89,7 +90,7 @@ pub(super) fn cut_values(ast: &Ast, roots: impl Iterator<Item = ExprId>) -> Opti
         }
         let expr = &ast.exprs[id];
         match &expr.kind {
-            ExprKind::Product(..) => continue,
+            kind if is_separate(kind) => continue,
             ExprKind::Name(name) => {
                 open.extend(assignment(ast, name).map(|(_, statement)| statement.value));
             }

@@ -1,16 +1,20 @@
-//! Values that are stacked along a dim of a fixed size: what `topk` gives, and what is computed from it.
+//! Values that are stacked along a dim of a fixed size: what `topk` gives, inputs `[M, 8]`, and what is computed from them.
 //!
 //! A stack is a list of values of the body, one for each element of its dim, and what is computed from it is computed from
 //! each of them. In: an expression with a stack among its operands. Out: a stack, or one value where its dim is reduced.
-//! Invariant: all values of a stack have one type, without columns.
+//! Invariant: all values of a stack have one type; those with columns are folded along the stack, or along columns, before
+//! they are stored.
 
 use crate::dtype::Elem;
-use crate::graph::{Binary, Fold, Gives, NodeId, Op, Over, Run, Stack, Top, Unary};
+use crate::graph::{
+    Binary, Constant, Fold, Gives, IndexAxis, InputId, NodeId, Op, Over, Run, Stack, Top, Unary,
+};
 use crate::shape::{self, Dim};
 use crate::syntax::{ExprId, ExprKind, Number, Span};
 
 use super::dims::{self, is_dim_argument};
 use super::error::CheckError;
+use super::separate::is_separate;
 use super::{Body, Lowered};
 
 /// The most values that `topk` keeps.
@@ -26,6 +30,7 @@ impl Body<'_> {
     /// The operands of an expression that are values.
     fn value_operands(&self, id: ExprId) -> Vec<ExprId> {
         match &self.exprs[id].kind {
+            kind if is_separate(kind) => Vec::new(),
             ExprKind::Number(_)
             | ExprKind::Name(_)
             | ExprKind::Annotated(..)
@@ -70,7 +75,7 @@ impl Body<'_> {
                 return Some(self.reduce_stack(&function.text, stack, at));
             }
         }
-        Some(self.lower_each(&stacked, count, at, lower))
+        Some(self.lower_each(&stacked, count, lower))
     }
 
     /// The expression of each of the values.
@@ -78,7 +83,6 @@ impl Body<'_> {
         &mut self,
         stacked: &[(ExprId, usize)],
         count: usize,
-        at: Span,
         lower: &mut dyn FnMut(&mut Self) -> Lowered,
     ) -> Lowered {
         let mut nodes = Vec::with_capacity(count);
@@ -100,11 +104,39 @@ impl Body<'_> {
         if nodes.len() < count {
             return Lowered::Poison;
         }
-        if self.graph.ty(nodes[0]).axes.column.is_some() {
-            let (stack, whole) = (self.stack_text(stacked[0].1), self.dims_text(nodes[0]));
-            return self.report(CheckError::StackMeetsColumns { stack, whole, at });
-        }
         self.stack(nodes)
+    }
+
+    /// A declared input with a dim of a fixed size that is not the body's, `[M, 8]`: a list of as many values. `None` where
+    /// it is none.
+    pub(super) fn declared_list(&mut self, place: usize) -> Option<Lowered> {
+        let input = &self.inputs[place];
+        let dims = input.dims.as_deref()?;
+        let space = self.graph.space();
+        let is_own = |dim: &Dim| space.axes(std::slice::from_ref(dim)).is_some();
+        let (count, has_row) = match dims {
+            [Dim::Size(count)] => (*count, false),
+            [row, Dim::Size(count)] | [Dim::Size(count), row] if *row == space.row => {
+                (*count, true)
+            }
+            _ => return None,
+        };
+        let fits = (1..=MOST_TOP).contains(&i64::from(count)) && !is_own(&Dim::Size(count));
+        if !fits || input.dtype.elem() == Elem::Bool {
+            return None;
+        }
+        let (table, behind) = (InputId(place as u32), matches!(dims.last(), Some(Dim::Size(_))));
+        let nodes = (0..count as i32).map(|place| {
+            let place = self.graph.make(Op::Constant(Constant::I32(place)));
+            if !has_row {
+                return self.graph.make(Op::Take(table, place));
+            }
+            let row = self.graph.make(Op::Index(IndexAxis::Row));
+            let (first, second) = if behind { (row, place) } else { (place, row) };
+            self.graph.make(Op::Entry(table, first, second))
+        });
+        let nodes = nodes.collect();
+        Some(self.stack(nodes))
     }
 
     /// A stack along its own dim: its values put together in order.
@@ -212,7 +244,15 @@ impl Body<'_> {
         at: Span,
     ) -> Option<(Vec<NodeId>, bool)> {
         match lowered {
-            Lowered::Stack(stack) => Some((self.stacks[stack].clone(), true)),
+            Lowered::Stack(stack) => {
+                let first = self.stacks[stack][0];
+                if self.graph.ty(first).axes.column.is_some() {
+                    let dims = self.stack_text(stack);
+                    self.report(CheckError::StackOfTiles { dims, at });
+                    return None;
+                }
+                Some((self.stacks[stack].clone(), true))
+            }
             Lowered::Node(_) | Lowered::Integer(_) | Lowered::Size(_) | Lowered::Poison => {
                 self.settle(lowered, at).map(|node| (vec![node], false))
             }

@@ -10,6 +10,7 @@ use super::operand::{OperandDims, Resolved, tensors};
 use super::product::oriented;
 use super::program::{Stored, Unit};
 use super::reads::{assignment, leaves, read_statements};
+use super::separate::is_separate;
 
 /// Whether an operand's rows and columns are those of its text: math that numbers them or moves them depends on it.
 pub(super) fn is_natural(unit: Unit<'_>, (root, side): (ExprId, Side), dims: &OperandDims) -> bool {
@@ -100,12 +101,9 @@ pub(super) fn resolve_products(
 fn reads_f32(unit: Unit<'_>, root: ExprId) -> bool {
     leaves(unit.ast, root, true).iter().all(|leaf| {
         let declared = unit.declarations.iter().find(|input| input.name.text == leaf.name);
-        // Ends of segments are no elements.
-        let is_list = |input: &Declaration| {
-            input.dtype == DType::I32 && input.dims.as_ref().is_some_and(|dims| dims.len() == 1)
-        };
-        declared
-            .is_none_or(|input| input.dims.is_none() || input.dtype == DType::F32 || is_list(input))
+        // Ends of segments and numbers of rows are no elements.
+        let counts = |input: &Declaration| matches!(input.dtype, DType::F32 | DType::I32);
+        declared.is_none_or(|input| input.dims.is_none() || counts(input))
     })
 }
 
@@ -132,6 +130,7 @@ fn is_swapped(unit: Unit<'_>, root: ExprId) -> bool {
             ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
                 assignment(unit.ast, name).map(|(_, statement)| statement.value)
             }
+            kind if is_separate(kind) => None,
             ExprKind::Product(..) | ExprKind::Number(_) | ExprKind::Dims(_) => None,
             kind @ (ExprKind::Prefix(..) | ExprKind::Infix(..) | ExprKind::Call { .. }) => {
                 kind.children().find(has)

@@ -47,6 +47,12 @@ impl Info {
         Info { dims, last: Some((number, pair)), leaf: None }
     }
 
+    /// The same of a value that a graph of its own computes, as a product with this number is.
+    pub(super) fn of_number(self, number: usize) -> Info {
+        let last = self.leaf.as_ref().map(|(_, pair)| (number, pair.clone()));
+        Info { last, ..self }
+    }
+
     /// That of a value that meets another one element by element.
     pub(super) fn with(&self, other: &Info) -> Info {
         let mut dims = self.dims.clone();
@@ -97,12 +103,29 @@ impl Info {
                 (Some((_, None)), _) => {}
             }
         }
-        Info { dims, ..self.clone() }
+        // A list that is folded is no matrix any more.
+        let is_fixed =
+            |dim: &Dim| matches!(dim, Dim::Size(_)) && over.iter().any(|(folded, _)| folded == dim);
+        let leaf = self.leaf.clone().filter(|(_, pair)| !pair.iter().any(is_fixed));
+        Info { dims, last: self.last.clone(), leaf }
     }
 
     /// The same with other dims.
     pub(super) fn with_dims(&self, dims: Vec<Dim>) -> Info {
         Info { dims, ..self.clone() }
+    }
+
+    /// The same with other columns, as a value of its product too; what it reads of tensors is what it was.
+    pub(super) fn with_columns(&self, columns: &Dim) -> Info {
+        let Some((own, rest)) = self.dims.split_last() else { return self.clone() };
+        let dims = [rest, std::slice::from_ref(columns)].concat();
+        Info { dims, last: replaced(self.last.as_ref(), own, columns), leaf: self.leaf.clone() }
+    }
+
+    /// That of a part of its columns.
+    fn part(&self, columns: &Dim) -> Info {
+        let Some(own) = self.dims.last() else { return self.clone() };
+        Info { leaf: replaced(self.leaf.as_ref(), own, columns), ..self.with_columns(columns) }
     }
 
     /// Its rows and columns as an operand of a product, where that is known.
@@ -116,6 +139,12 @@ impl Info {
         let own = self.dims.iter().filter(|dim| !pair.iter().any(|one| one.same_base(dim)));
         own.cloned().collect()
     }
+}
+
+/// Rows and columns in which a dim is another one.
+fn replaced(pair: Option<&(usize, [Dim; 2])>, own: &Dim, other: &Dim) -> Option<(usize, [Dim; 2])> {
+    let moved = |dim: Dim| if dim == *own { other.clone() } else { dim };
+    pair.cloned().map(|(number, pair)| (number, pair.map(moved)))
 }
 
 /// What is known of a body's expressions.
@@ -212,7 +241,12 @@ impl Known {
                 info
             }
             ExprKind::Call { function, arguments, .. } => {
-                self.call(&ast.exprs, &function.text, arguments)
+                let info = self.call(&ast.exprs, &function.text, arguments);
+                if function.text == "scatter" {
+                    self.products += 1;
+                    return info.of_number(self.products);
+                }
+                info
             }
         }
     }
@@ -250,15 +284,18 @@ impl Known {
             return self.of_id(split).clone();
         };
         let whole = self.of_id(arguments[0]);
+        if let Some(count) = top_count(&ast.exprs, split) {
+            let mut dims = whole.dims.clone();
+            dims.pop();
+            dims.push(Dim::Size(count));
+            return whole.with_dims(dims);
+        }
         let listed = arguments.get(1).and_then(|list| match &ast.exprs[*list].kind {
             ExprKind::Dims(dims) => dims.get(at).cloned(),
             _ => None,
         });
-        let mut dims = whole.dims.clone();
-        if let Some(last) = dims.last_mut() {
-            *last = listed.unwrap_or_else(|| divided(last, count as u32));
-        }
-        whole.with_dims(dims)
+        let Some(own) = whole.dims.last() else { return whole.clone() };
+        whole.part(&listed.unwrap_or_else(|| divided(own, count as u32)))
     }
 
     fn call(&self, exprs: &Exprs, function: &str, arguments: &[ExprId]) -> Info {
@@ -276,7 +313,14 @@ impl Known {
         match (entry.group, entry.name) {
             (Group::Reduction, _) => {
                 let over = folded(exprs, &arguments[1..], first);
-                first.reduced(&over)
+                let mut info = first.reduced(&over);
+                // A fold of cut rows has an element for each segment, unless it folds all dims.
+                let folds = |dim: &Dim| over.iter().any(|(folded, _)| folded == dim);
+                let by_segment = |cut: &&Cut| folds(&cut.row) && !folds(&cut.segment);
+                if let (Some(cut), [_, _, ..]) = (self.cuts.iter().find(by_segment), arguments) {
+                    info.dims.insert(0, cut.segment.clone());
+                }
+                info
             }
             (Group::Composite, _) | (Group::Structure, "halves" | "pairs" | "split" | "topk") => {
                 first.clone()
@@ -287,14 +331,20 @@ impl Known {
                     .filter(|id| !matches!(exprs[**id].kind, ExprKind::Number(Number::Integer(_))));
                 let own = parts.filter_map(|part| self.of_id(*part).dims.last().cloned());
                 let own: Vec<Dim> = own.collect();
-                let mut dims = first.dims.clone();
-                if let Some(last) = dims.last_mut() {
-                    let split = self.split_into(exprs, &own);
-                    *last = split.unwrap_or_else(|| multiplied(last, own.len() as u32));
-                }
-                first.with_dims(dims)
+                let Some(last) = first.dims.last() else { return first.clone() };
+                let split = self.split_into(exprs, &own);
+                first.with_columns(&split.unwrap_or_else(|| multiplied(last, own.len() as u32)))
             }
             (Group::Structure, SEGMENTS) => first.clone(),
+            (Group::Structure, "gather" | "combine") => {
+                let Some(index) = arguments.get(1) else { return Info::default() };
+                gathered(entry.name, first, self.of_id(*index))
+            }
+            (Group::Structure, "scatter") => {
+                let [_, index, sums, ..] = arguments else { return Info::default() };
+                let Some(sums) = read_dim(exprs, *sums) else { return Info::default() };
+                scattered(first, self.of_id(*index), sums)
+            }
             (Group::Structure, "take") => {
                 arguments.get(1).map_or_else(Info::default, |index| self.of_id(*index).clone())
             }
@@ -333,6 +383,34 @@ pub(super) fn product(number: usize, left: &Info, right: &Info) -> Info {
     let mut batch = left.batch();
     batch.extend(right.batch().into_iter().filter(|dim| !left.dims.contains(dim)));
     Info::of_product(number, &batch, [row, column])
+}
+
+/// How many values `topk` gives, if an expression is that.
+pub(super) fn top_count(exprs: &Exprs, id: ExprId) -> Option<u32> {
+    let ExprKind::Call { function, arguments, .. } = &exprs[id].kind else { return None };
+    match exprs[*arguments.get(1)?].kind {
+        ExprKind::Number(Number::Integer(count)) if function.text == "topk" => {
+            u32::try_from(count).ok()
+        }
+        _ => None,
+    }
+}
+
+/// The dims of rows that are read by their numbers; of `combine` a sum of those that a list says.
+pub(super) fn gathered(function: &str, of: &Info, index: &Info) -> Info {
+    let Some(column) = of.dims.last().cloned() else { return Info::default() };
+    let kept = if function == "combine" { 1 } else { index.dims.len() };
+    let numbers = &index.dims[..kept.min(index.dims.len())];
+    let dims = [numbers, std::slice::from_ref(&column)].concat();
+    let pair = index.dims.first().map(|row| [row.clone(), column]);
+    Info { dims, last: None, leaf: pair.map(|pair| (2, pair)) }
+}
+
+/// The dims of sums by numbers: of elements that have one each, or of rows.
+pub(super) fn scattered(of: &Info, index: &Info, sums: Dim) -> Info {
+    let rows = of.dims.len() == 2 && of.dims != index.dims;
+    let column = of.dims.last().filter(|_| rows).cloned();
+    Info::of_tensor(&[vec![sums], column.into_iter().collect()].concat())
 }
 
 /// What a reduction's arguments fold of a value: dims, and runs of them; all of its dims where none are named.

@@ -54,14 +54,6 @@ pub enum GradError {
         /// The call.
         at: Span,
     },
-    /// A reduction along rows that are cut.
-    #[error("`{function}` along the rows of segments has no derivative")]
-    SegmentedRows {
-        /// Its name.
-        function: String,
-        /// The reduction.
-        at: Span,
-    },
     /// Rows that are cut in one place and not, or otherwise, in another.
     #[error("rows along `{row}` are cut into segments elsewhere, and not so here")]
     MixedRows {
@@ -93,7 +85,6 @@ impl GradError {
             GradError::NotFloat { at, .. }
             | GradError::SecondName { at, .. }
             | GradError::Function { at, .. }
-            | GradError::SegmentedRows { at, .. }
             | GradError::MixedRows { at, .. }
             | GradError::Product { at, .. } => Some(*at),
             GradError::NoSignature
@@ -125,9 +116,6 @@ impl GradError {
             GradError::Function { .. } => Some(
                 "leave out the inputs that it depends on, or write it by other functions"
                     .to_owned(),
-            ),
-            GradError::SegmentedRows { .. } => Some(
-                "differentiate a kernel that stores the value, and fold it in another".to_owned(),
             ),
             GradError::MixedRows { .. } => Some(
                 "cut them everywhere, by one list of ends, or give them another dim".to_owned(),

@@ -99,11 +99,63 @@ impl Sweep<'_> {
                     let slope = self.derivative(function, arguments);
                     self.infix(Infix::Multiply, c, slope)
                 }
-                (_, place) => return Err(self.no_derivative(id, function, Some(place + 1))),
+                ("threshold", 1) => continue,
+                (_, place) => {
+                    let slope = self.parameter_slope(id, function, arguments);
+                    let slope =
+                        slope.ok_or_else(|| self.no_derivative(id, function, Some(place + 1)))?;
+                    self.infix(Infix::Multiply, c, slope)
+                }
             };
             self.give(id, argument, value);
         }
         Ok(())
+    }
+
+    /// The derivative of a function in its parameter, where it has one.
+    fn parameter_slope(
+        &mut self,
+        id: ExprId,
+        function: &str,
+        arguments: &[ExprId],
+    ) -> Option<ExprId> {
+        let (x, parameter) = (arguments[0], *arguments.last()?);
+        let zero = self.number(0.0);
+        Some(match function {
+            "leaky_relu" => self.call("minimum", &[x, zero]),
+            "elu" => {
+                let below = self.call("minimum", &[x, zero]);
+                self.call("expm1", &[below])
+            }
+            "threshold" => {
+                let is_above = self.infix(Infix::Greater, x, arguments[1]);
+                let one = self.number(1.0);
+                self.call("where", &[is_above, zero, one])
+            }
+            "softplus" => {
+                let scaled = self.infix(Infix::Multiply, parameter, x);
+                let slope = self.call("sigmoid", &[scaled]);
+                let moved = self.infix(Infix::Multiply, x, slope);
+                let apart = self.infix(Infix::Subtract, moved, id);
+                self.infix(Infix::Divide, apart, parameter)
+            }
+            "snake" => {
+                let two = self.number(2.0);
+                let twice = self.infix(Infix::Multiply, two, parameter);
+                let angle = self.infix(Infix::Multiply, twice, x);
+                let sine = self.call("sin", &[angle]);
+                let moved = self.infix(Infix::Multiply, x, sine);
+                let own = self.infix(Infix::Subtract, id, x);
+                let apart = self.infix(Infix::Subtract, moved, own);
+                self.infix(Infix::Divide, apart, parameter)
+            }
+            "fmod" => {
+                let ratio = self.infix(Infix::Divide, x, parameter);
+                let whole = self.call("trunc", &[ratio]);
+                self.negated(whole)
+            }
+            _ => return None,
+        })
     }
 
     fn pass_reduction(
@@ -114,12 +166,15 @@ impl Sweep<'_> {
         c: ExprId,
     ) -> Result<(), GradError> {
         let x = arguments[0];
-        let over = folded(&self.exprs, &arguments[1..], self.info(x));
-        if self.cuts.iter().any(|cut| over.iter().any(|(dim, _)| *dim == cut.row)) {
-            let (function, at) = (function.to_owned(), self.ast.exprs[id].span);
-            return Err(GradError::SegmentedRows { function, at });
+        let mut over = folded(&self.exprs, &arguments[1..], self.info(x));
+        let cut = self.cut_of(x).cloned();
+        let cut = cut.filter(|cut| over.iter().any(|(dim, _)| *dim == cut.row));
+        if let (Some(cut), [_]) = (&cut, arguments) {
+            over.insert(0, (cut.segment.clone(), None));
         }
         let value = match function {
+            // How many rows a segment has is data, so it is the sum of each of them.
+            "sum" if cut.is_some() => self.widened(c, x),
             "sum" => c,
             "mean" => self.divided_by_count(c, &over, x),
             "var" => {
@@ -178,6 +233,11 @@ impl Sweep<'_> {
         for (dim, run) in over {
             let own = self.info(of).dims.iter().find(|own| own.same_base(dim)).cloned();
             let size = match run {
+                None if self.cuts.iter().any(|cut| cut.row == *dim) => {
+                    let one = self.number(1.0);
+                    let each = self.widened(one, of);
+                    self.reduced("sum", each, &[(dim.clone(), None)])
+                }
                 Some(run) => self.number(f64::from(*run)),
                 None => self.size(&own.unwrap_or_else(|| dim.clone())),
             };

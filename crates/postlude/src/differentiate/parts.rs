@@ -44,6 +44,7 @@ impl Sweep<'_> {
                 self.pass_parts(function, arguments, (self.info(id).dims.last().cloned(), c));
                 Ok(())
             }
+            "take" | "gather" | "combine" | "scatter" => self.pass_rows(id, function, arguments, c),
             _ => Err(self.no_derivative(id, function, None)),
         }
     }
@@ -83,8 +84,10 @@ impl Sweep<'_> {
         let names: Vec<String> = parts.iter().map(|_| self.free_name("d_part")).collect();
         self.statements.push((names.clone(), value));
         for (part, name) in parts.into_iter().zip(names) {
-            let info = self.info(c).with_dims(self.info(part).dims.clone());
-            let value = self.push(ExprKind::Name(name), info);
+            let own = self.info(part).dims.clone();
+            let info =
+                own.last().map_or_else(Info::default, |last| self.info(c).with_columns(last));
+            let value = self.push(ExprKind::Name(name), info.with_dims(own));
             self.add(part, value);
         }
     }
@@ -103,7 +106,7 @@ impl Sweep<'_> {
             return Ok(());
         }
         if function.text == "topk" {
-            return Err(self.no_derivative(id, "topk", None));
+            return self.pass_top(id, arguments[0], (&names[1], given[0]));
         }
         let listed = |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Dims(_));
         let listed = arguments.iter().any(listed);
@@ -135,7 +138,9 @@ impl Sweep<'_> {
         // It reads what its parts read.
         let read = parts.iter().map(|part| self.info(*part));
         let read = read.fold(Info::default(), |all, part| all.with(part));
-        let info = read.with_dims(self.info(arguments[0]).dims.clone());
+        let whole = self.info(arguments[0]).dims.clone();
+        let info = whole.last().map_or_else(Info::default, |last| read.with_columns(last));
+        let info = info.with_dims(whole);
         let parts = if joined == "join" { parts[..2].to_vec() } else { parts };
         let value = self.push(called(joined, false, parts), info);
         self.add(arguments[0], value);

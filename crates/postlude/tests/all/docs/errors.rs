@@ -31,12 +31,12 @@ variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
 
 variants! { CheckError, CHECK_ERRORS, check_variant:
     NoSignature DeclaredTwice HostScalar HostOutput NoOutputs PackedWithoutDims OutputNotStored NoProduct ManyProducts OtherProduct OperandWithoutDims OperandUnrounded SameAsUnknown SameAsSame SameAsDiffers SameAsOutput OperandRank OperandDType
-    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims GatherTable GatherIndex CombineLists MaskedCounts SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsAlone SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
+    OperandsDiffer PackedOperand InnerDisagree BatchDisagree SameDims GatherTable GatherIndex CombineLists Scatter MaskedCounts SegmentsPlace SegmentsEnds SegmentsDims SegmentsFold SegmentsAlone SegmentsRuns SegmentsUnwritten SameBatchDims SomeBatchDims ReducesShared NotBodyDims SameDimTwice SummedDim UnknownName
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
     NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
-    TopAlong StackMeetsColumns StackFunction StackAsValue
+    TopAlong StackOfTiles StackFunction StackAsValue
     TargetCount SeveralValues SplitArguments SplitCount SplitDim RunParts DimList ConcatDims NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
     NoOutput
 }
@@ -152,7 +152,7 @@ const BODIES: &[(&str, &str)] = &[
     ("GroupWidth", "D = A @ B + mean(C, N, 0)"),
     ("Count", "D = topk_softmax(A @ B, alpha, N)"),
     ("TopAlong", "v, i = topk(A @ B, 4, M); D = max(v, 4)"),
-    ("StackMeetsColumns", "v, i = topk(A @ B, 4, N); D = C - v"),
+    ("StackOfTiles", "v, i = topk(A @ B, 4, N); D = C - v"),
     ("StackFunction", "v, i = topk(A @ B, 4, N); D = logsumexp(v, 4)"),
     ("StackAsValue", "v, i = topk(A @ B, 4, N); w, j = topk(v, 2, N); D = max(w, 2)"),
     ("TwoValues", "D = halves(A @ B)"),
@@ -195,6 +195,7 @@ const KERNELS: &[(&str, &str)] = &[
     ("SameAsOutput", "kernel k(A: f32[M, K], B: f32[N, K]) -> D: f32[M, N] = A { D = A @ B.T }"),
     ("GatherTable", "kernel k(X: f32[S, K], C: f32[T, N], index: i32[T]) -> D: f32[T, N] { D = C + gather(X, index) }"),
     ("GatherIndex", "kernel k(X: f32[S, N], index: f32[T]) -> D: f32[T, N] { D = gather(X, index) }"),
+    ("Scatter", "kernel k(x: f32[T, N], index: i32[N]) -> D: f32[S, N] { D = scatter(x, index, S) }"),
     ("CombineLists", "kernel k(D: f32[R, N], position: i32[T, P], weight: f32[T, P]) -> Y: f32[T, N] { Y = combine(D, position, weight) }"),
     ("MaskedCounts", "kernel k(A: f32[E, C, K], W: f32[E, N, K], count: i32[C]) -> D: f32[E, C, N] { D = masked(A, count) @ W.T }"),
     ("SegmentsPlace", "kernel k(A: f32[T, K], B: f32[K, N], ends: i32[E]) -> D: f32[T, N] { D = relu(A @ B) + segments(1.0, ends) }"),
@@ -205,7 +206,7 @@ const KERNELS: &[(&str, &str)] = &[
     ("SegmentsRuns", "kernel k(A: f32[T, K], W: f32[E, N, K], ends: i32[E]) -> m: f32[T, N] { m = max(segments(A, ends) @ W.T, T, 8) }"),
     ("SegmentsUnwritten", "kernel k(A: f32[T, K], W: f32[E, N, K], V: f32[P, N], ends: i32[E]) -> D: f32[T, P] { D = (segments(A, ends) @ W.T) @ V.T }"),
     ("SameBatchDims", "kernel k(A: f32[B, B, M, K], W: f32[K, N]) -> D: f32[B, B, M, N] { D = A @ W }"),
-    ("SomeBatchDims", "kernel k(A: f32[B, H, M, K], W: f32[K, N]) -> D: f32[H, M, N] { D = sum(A @ W, B) }"),
+    ("SomeBatchDims", "kernel k(A: f32[B, H, M, K], W: f32[K, N]) -> D: f32[H, M, N] { D = var(A @ W, B) }"),
     ("ReducesShared", "kernel k(A: f32[B, H, M, K], W: f32[K, N], b: f32[H]) -> D: f32[B, H, M, N] { D = A @ W / sum(b) }"),
     ("NotBodyDims", "kernel k(A: f32[M, K], B: f32[K, N], p: f32[P]) -> D: f32[M, N] { D = A @ B + p }"),
     ("SameDimTwice", "kernel k(A: f32[M, K], B: f32[K, N], S: f32[M, M]) -> D: f32[M, N] { D = A @ B + S }"),
