@@ -336,6 +336,11 @@ impl Graph {
         self.nodes().any(|(_, node)| matches!(node.op, Op::Entry(table, ..) if table == input))
     }
 
+    /// The node that is an input, where the body reads it.
+    pub(crate) fn input_node(&self, input: InputId) -> Option<NodeId> {
+        self.known.get(&Op::Input(input)).copied()
+    }
+
     /// Which nodes some nodes are made of, themselves among them; what a node is made of counts where `through` says so.
     pub(crate) fn made_of(
         &self,
