@@ -490,6 +490,8 @@ pub(crate) enum StageChoice {
     Passes,
     /// What one launch on a GPU computes, and in which part of the kernel
     Tile,
+    /// What the CPU computes in each sweep over the product
+    Sweeps,
     /// What became of each tile of the GPU's table
     Candidates,
     /// How a problem of these sizes is run

@@ -25,6 +25,8 @@ struct Stages {
     #[serde(skip_serializing_if = "Option::is_none")]
     tile: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    sweeps: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     candidates: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule: Option<String>,
@@ -68,9 +70,18 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
             if arguments.stage == Some(StageChoice::Tile) {
                 stages.tile = Some(last_tile(&loaded, &compiled)?);
             }
+            if arguments.stage == Some(StageChoice::Sweeps) {
+                let program = compiled.in_sweeps();
+                stages.sweeps = Some(format!("{}{program}", of_last_graph(&compiled)));
+            }
             if shown(StageChoice::Schedule) {
                 stages.schedule = Some(schedule(&loaded, &compiled, arguments)?);
             }
+        }
+        ScheduleTarget::Sm90 if arguments.stage == Some(StageChoice::Sweeps) => {
+            return Err(Mistake::new("`--stage sweeps` is for the CPU")
+                .fix("leave out `--target sm90`")
+                .into());
         }
         ScheduleTarget::Sm90 if arguments.stage == Some(StageChoice::Tile) && !sized => {
             stages.tile = Some(last_tile(&loaded, &compiled)?);
@@ -132,8 +143,13 @@ fn schedule(
     let problem =
         Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
     let schedule = compiled.schedule(&problem).map_err(|error| loaded.failure(error))?;
-    let note = "# of the last graph; those before it have schedules of their own\n";
-    Ok(format!("{}{schedule}", if has_earlier(compiled) { note } else { "" }))
+    Ok(format!("{}{schedule}", of_last_graph(compiled)))
+}
+
+/// A line before what the CPU does, where it is the last graph's alone.
+fn of_last_graph(compiled: &Compiled) -> &'static str {
+    let note = "# of the last graph; those before it have their own\n";
+    if has_earlier(compiled) { note } else { "" }
 }
 
 /// The kernel's meaning, then the graph after every pass that changed it.
@@ -196,6 +212,7 @@ impl Stages {
         }
         parts.extend(self.launches.clone());
         parts.extend(self.tile.clone());
+        parts.extend(self.sweeps.clone());
         parts.extend(self.candidates.clone());
         parts.extend(self.schedule.clone());
         let lines: Vec<String> =

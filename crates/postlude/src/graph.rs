@@ -17,6 +17,7 @@ mod passed;
 mod place;
 mod print;
 mod product;
+mod reach;
 mod result;
 mod rewrite;
 mod space;
@@ -45,8 +46,10 @@ pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) use place::Place;
+pub(crate) use print::output_text;
 pub(crate) use product::greatest_divisor;
 pub use product::{Accumulation, BlockScale, OperandCopies, OperandCopy, Product, Side};
+pub(crate) use reach::Reach;
 pub use result::ResultOf;
 pub(crate) use rewrite::Rewriter;
 pub use space::Space;
@@ -308,12 +311,6 @@ impl Graph {
         self.outputs.push(output);
     }
 
-    /// The node at a position.
-    pub(crate) fn node_at(&self, index: usize) -> NodeId {
-        debug_assert!(index < self.nodes.len());
-        NodeId(index as u32)
-    }
-
     /// The same inputs and product with neither nodes nor outputs.
     pub(crate) fn emptied(&self) -> Graph {
         let mut new = Graph::new(
@@ -339,9 +336,35 @@ impl Graph {
         self.nodes().any(|(_, node)| matches!(node.op, Op::Entry(table, ..) if table == input))
     }
 
-    /// Whether two reductions have one partial result: they keep as many of the largest of the same terms.
-    pub(crate) fn folds_alike(&self, a: NodeId, b: NodeId) -> bool {
-        self.supplies(a, b) && self.supplies(b, a)
+    /// The node that is an input, where the body reads it.
+    pub(crate) fn input_node(&self, input: InputId) -> Option<NodeId> {
+        self.known.get(&Op::Input(input)).copied()
+    }
+
+    /// Which nodes some nodes are made of, themselves among them; what a node is made of counts where `through` says so.
+    pub(crate) fn made_of(
+        &self,
+        roots: impl IntoIterator<Item = NodeId>,
+        through: impl Fn(NodeId) -> bool,
+    ) -> Vec<bool> {
+        let mut needed = vec![false; self.len()];
+        roots.into_iter().for_each(|root| needed[root.index()] = true);
+        for (id, node) in self.nodes().rev() {
+            if needed[id.index()] && through(id) {
+                node.op.operands().for_each(|operand| needed[operand.index()] = true);
+            }
+        }
+        needed
+    }
+
+    /// For every node, the most nodes that count on one way to it, itself among them.
+    pub(crate) fn depths(&self, counts: impl Fn(NodeId) -> bool) -> Vec<usize> {
+        let mut depths: Vec<usize> = Vec::with_capacity(self.len());
+        for (id, node) in self.nodes() {
+            let before = node.op.operands().map(|operand| depths[operand.index()]).max();
+            depths.push(before.unwrap_or(0) + usize::from(counts(id)));
+        }
+        depths
     }
 
     /// Whether the partial results of a reduction begin with those of another.
@@ -428,16 +451,7 @@ impl Graph {
 
     /// For every node, whether an output needs it.
     pub fn live(&self) -> Vec<bool> {
-        let mut live = vec![false; self.nodes.len()];
-        for value in self.outputs.iter().flat_map(Output::values) {
-            live[value.index()] = true;
-        }
-        for (id, node) in self.nodes().rev() {
-            if live[id.index()] {
-                node.op.operands().for_each(|operand| live[operand.index()] = true);
-            }
-        }
-        live
+        self.made_of(self.outputs.iter().flat_map(Output::values), |_| true)
     }
 }
 

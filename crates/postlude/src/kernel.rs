@@ -27,7 +27,7 @@ use crate::error::{Diagnostic, Error};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
 use crate::graph::{Graph, OperandCopies};
-use crate::lower::{Lowered, TileProgram};
+use crate::lower::{Lowered, SweepProgram, TileProgram};
 use crate::optimise;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::partition::{self, Chunks};
@@ -215,8 +215,8 @@ impl Kernel {
 pub struct Compiled {
     defined: Arc<Graph>,
     optimised: Arc<Graph>,
-    /// The same for the CPU engine, which scales elements where a target scales sums of runs of K.
-    on_cpu: Arc<Graph>,
+    /// What the CPU engine runs, which scales elements where a target scales sums of runs of K.
+    on_cpu: Arc<SweepProgram>,
     /// What one launch computes of it.
     lowered: Arc<Lowered>,
     options: Options,
@@ -241,6 +241,10 @@ pub struct Compiled {
     /// Shared by clones, so that code is emitted once for all.
     #[cfg(feature = "cuda")]
     gpu: Arc<GpuKernel>,
+}
+
+fn on_cpu(optimised: &Arc<Graph>) -> Arc<SweepProgram> {
+    Arc::new(SweepProgram::new(&copies::on_cpu(optimised)))
 }
 
 impl Compiled {
@@ -292,7 +296,7 @@ impl Compiled {
             chunked: Arc::default(),
             lowered,
             defined,
-            on_cpu: copies::on_cpu(&optimised),
+            on_cpu: on_cpu(&optimised),
             optimised,
             options,
             prepared: Arc::default(),
@@ -311,7 +315,7 @@ impl Compiled {
         let shared = optimise::share_operand(&optimised).map(Arc::new);
         let (defined, optimised) = (Arc::new(graph.clone()), Arc::new(optimised));
         // The CPU engine multiplies for one product at a time.
-        let on_cpu = copies::on_cpu(&optimised);
+        let on_cpu = on_cpu(&optimised);
         Compiled { on_cpu, ..Compiled::new(defined, shared.unwrap_or(optimised), options.clone()) }
     }
 
@@ -387,6 +391,12 @@ impl Compiled {
     #[doc(hidden)]
     pub fn program(&self) -> Result<&Arc<TileProgram>, Error> {
         Ok(self.lowered.program().map_err(TargetRefusal::from)?)
+    }
+
+    /// What the CPU engine computes, sweep by sweep.
+    #[doc(hidden)]
+    pub fn in_sweeps(&self) -> &SweepProgram {
+        &self.on_cpu
     }
 
     /// A call as planning for a chip sees it.

@@ -20,6 +20,7 @@ mod row_pass;
 mod rules;
 mod runs;
 mod stored;
+mod sweeps;
 mod text;
 mod views;
 mod windows;
@@ -38,6 +39,8 @@ pub(crate) use refusal::needing;
 pub(crate) use refuse::packed_major;
 use rules::Rule;
 pub(crate) use runs::least_common_multiple;
+pub(crate) use sweeps::Sweep;
+pub use sweeps::{SweepProgram, Width};
 pub use text::TileTextError;
 pub(crate) use views::MOST_PRODUCTS;
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::graph::{
-    Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Run, Stack, Unary, free_name,
+    Binary, Dependence, Graph, Input, InputId, NodeId, Op, Output, Reach, Stack, Unary, free_name,
 };
 use crate::lower::Lowered;
 use crate::optimise::{separate_products, without_scales};
@@ -158,7 +158,10 @@ fn counts_segments(graph: &Graph, node: NodeId) -> bool {
 fn crosses_tiles(op: &Op) -> bool {
     match op.dependence() {
         Dependence::Reduce(_, over, _) | Dependence::ReduceWeighted(_, over, ..) => {
-            over.batch || over.row == Some(Run::All) || over.column == Some(Run::All)
+            match over.reach() {
+                Reach::Run | Reach::Block => false,
+                Reach::Row | Reach::Tiles => true,
+            }
         }
         Dependence::Pick(..) => true,
         Dependence::Source

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Stdio;
 
 use postlude::Kernel;
+use postlude::lower::SweepProgram;
 use postlude::plan::Schedule;
 
 use super::{Ended, command, postlude, postlude_in, repository};
@@ -34,6 +35,11 @@ fn every_stage_parses_back() {
         let (_, graph) = part.split_once('\n').unwrap();
         assert_eq!(postlude::graph::parse(graph).unwrap().to_string().trim(), graph.trim());
     }
+    let sweeps = stage("sweeps");
+    assert_eq!(sweeps.parse::<SweepProgram>().unwrap().to_string(), sweeps);
+    let errors =
+        postlude(&["explain", "linear", "--target", "sm90", "--stage", "sweeps"]).mistake();
+    assert!(errors.contains("for the CPU"), "{errors}");
     let schedule = stage("schedule");
     assert_eq!(schedule.parse::<Schedule>().unwrap().to_string(), schedule);
 }

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use crate::functions::Accuracy;
 use crate::graph::{Fold, Graph, IndexAxis, NodeId, Op, Over, Run};
-use crate::plan::{Sweeps, Width, crosses_regions};
 use crate::problem::{Argument, Problem, Segments, input_tensor};
 
 use super::buffer::{Array, Buffer, View};
@@ -49,25 +48,7 @@ impl Context<'_> {
     }
 }
 
-/// The values of a sweep that do not vary from row to row, in the order in which they are finished.
-pub(super) fn column_nodes(
-    graph: &Graph,
-    sweeps: &Sweeps,
-    sweep: usize,
-    width: Width,
-) -> Vec<NodeId> {
-    let live = graph.live();
-    let mine = |id: NodeId, op: &Op, row: bool| {
-        live[id.index()]
-            && sweeps.of[id.index()] == sweep
-            && !row
-            && !crosses_regions(graph, op, width)
-    };
-    let nodes = graph.nodes().filter(|(id, node)| mine(*id, &node.op, node.ty.axes.has_each_row()));
-    nodes.map(|(id, _)| id).collect()
-}
-
-/// Memory of one such value besides the value itself.
+/// Memory of a value that does not vary from row to row, besides the value itself.
 #[derive(Default)]
 pub(super) struct ColumnMemory {
     /// One batch of it, where there are several.

@@ -1,6 +1,6 @@
 //! A kernel on the CPU: planned once for a problem, run as often as is wanted.
 //!
-//! In: an optimised graph, a problem, and in each call arguments and outputs that were validated against them.
+//! In: the sweeps of a kernel, a problem, and in each call arguments and outputs that were validated against them.
 //! Out: every output. Invariant: after the first call the memory of later ones is there: they take none, unless several run
 //! at the same time.
 
@@ -11,34 +11,33 @@ use rayon::ThreadPool;
 
 use crate::dtype::Elem;
 use crate::functions::Accuracy;
-use crate::graph::{Graph, InputId, MathMode, NodeId, Orientation, ProductId, accuracies};
-use crate::plan::{Refusal, Schedule, Sweeps, sweeps};
+use crate::graph::{Graph, InputId, MathMode, Orientation, ProductId, accuracies};
+use crate::lower::{Sweep, SweepProgram};
+use crate::plan::{Refusal, Schedule};
 use crate::problem::{Argument, BodyStrides, Problem, Segments, input_tensor};
 use crate::tensor::TensorViewMut;
 
 use super::buffer::{Array, Buffer, View};
-use super::columns::{ColumnMemory, Context, Finished, column_nodes, finish_columns};
+use super::columns::{ColumnMemory, Context, Finished, finish_columns};
 use super::leaves::LeafAxes;
 use super::microkernel::Accumulator;
 use super::outputs::{Destination, Tile, spare_dtype};
 use super::pack::Operand;
 use super::product::{Product, Regions, Scratch, WORTH_SHARING, for_each_region};
 use super::program::{Program, program};
-use super::sweep::{self, Grid, Sweep, SweepMemory};
+use super::sweep::{self, BatchSweep, Grid, SweepMemory};
 
 /// What a step of the math costs for each element, in multiply-adds.
 const STEP_COST: usize = 16;
 
 /// A kernel planned for one problem.
 pub struct Engine {
-    graph: Arc<Graph>,
+    lowered: Arc<SweepProgram>,
     problem: Problem,
     schedule: Schedule,
     accuracies: Vec<Accuracy>,
-    sweeps: Sweeps,
+    /// By sweep.
     programs: Vec<Program>,
-    /// For each sweep, what is finished before it.
-    columns: Vec<Vec<NodeId>>,
     leaves: Vec<LeafAxes>,
     destinations: Vec<Destination>,
     /// `None` where the caller's own thread does the work.
@@ -75,20 +74,16 @@ impl Engine {
     /// # Panics
     /// If the schedule was not planned for this graph and problem, and regions of it would write to the same bytes.
     pub fn new(
-        graph: Arc<Graph>,
+        lowered: &Arc<SweepProgram>,
         problem: &Problem,
         schedule: Schedule,
         math: MathMode,
     ) -> Result<Engine, Refusal> {
-        assert!(schedule.suits(&graph, problem), "the schedule does not suit this problem");
-        let sweeps = sweeps(&graph, schedule.width);
-        let batches = problem.batch;
-        let programs: Vec<Program> = (0..sweeps.count)
-            .map(|sweep| program(&graph, &sweeps, sweep, schedule.width, batches))
-            .collect();
-        let columns = (0..sweeps.count)
-            .map(|sweep| column_nodes(&graph, &sweeps, sweep, schedule.width))
-            .collect();
+        assert!(schedule.suits(lowered, problem), "the schedule does not suit this problem");
+        let graph = lowered.graph();
+        let sweeps = lowered.sweeps.iter();
+        let programs: Vec<Program> =
+            sweeps.map(|sweep| program(lowered, sweep, problem.batch)).collect();
         let steps: usize = programs.iter().map(|program| program.steps.len()).sum();
         let per_element = problem.inner.saturating_add(steps * STEP_COST);
         let batches = if problem.segmented { 1 } else { problem.batch };
@@ -97,23 +92,23 @@ impl Engine {
         let threads = if shares { schedule.threads } else { 1 };
         let inputs = 0..graph.inputs().len() as u32;
         Ok(Engine {
-            leaves: inputs.map(|input| LeafAxes::new(&graph, InputId(input))).collect(),
-            destinations: graph
-                .outputs()
-                .iter()
-                .map(|output| Destination::new(&graph, problem, output))
+            leaves: inputs.map(|input| LeafAxes::new(graph, InputId(input))).collect(),
+            destinations: (0..graph.outputs().len())
+                .map(|output| Destination::new(lowered, problem, output))
                 .collect(),
-            accuracies: accuracies(&graph, math),
+            accuracies: accuracies(graph, math),
             pool: if threads > 1 { Some(pool(threads)?) } else { None },
             problem: problem.clone(),
             threads,
-            graph,
+            lowered: lowered.clone(),
             schedule,
-            sweeps,
             programs,
-            columns,
             idle: Mutex::default(),
         })
+    }
+
+    fn graph(&self) -> &Graph {
+        self.lowered.graph()
     }
 
     /// The sizes that it was prepared for.
@@ -129,18 +124,18 @@ impl Engine {
     /// Runs one call; arguments and outputs are in the order of the signature and were validated against the problem.
     pub(crate) fn run(&self, inputs: &[Argument<'_>], outputs: &mut [TensorViewMut<'_>]) {
         let context = Context {
-            graph: &self.graph,
+            graph: self.graph(),
             problem: &self.problem,
             inputs,
             leaves: &self.leaves,
             accuracies: &self.accuracies,
             threads: self.threads,
             segments: self
-                .graph
+                .graph()
                 .ends()
                 .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.rows)),
             contraction: self
-                .graph
+                .graph()
                 .contraction_ends()
                 .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.inner)),
         };
@@ -161,19 +156,19 @@ impl Engine {
     }
 
     fn workspace(&self, context: &Context<'_>) -> Workspace {
-        let memory = |nodes: &Vec<NodeId>| nodes.iter().map(|_| ColumnMemory::default()).collect();
-        let mut finished: Finished = vec![None; self.graph.len()];
+        let memory = |sweep: &Sweep| sweep.before.iter().map(|_| ColumnMemory::default()).collect();
+        let mut finished: Finished = vec![None; self.graph().len()];
         for program in &self.programs {
             // Values along rows that a sweep keeps are there also where there are no rows.
             for (node, _) in &program.kept {
-                let ty = self.graph.ty(*node);
+                let ty = self.graph().ty(*node);
                 let extents = self.problem.extents(ty.axes);
                 finished[node.index()] = Some(Array::new(ty.elem, extents));
             }
         }
         Workspace {
             finished,
-            columns: self.columns.iter().map(memory).collect(),
+            columns: self.lowered.sweeps.iter().map(memory).collect(),
             sweeps: self
                 .programs
                 .iter()
@@ -182,7 +177,7 @@ impl Engine {
             spare: self.destinations.iter().map(|_| None).collect(),
             tiles: Vec::with_capacity(self.destinations.len()),
             retained: Vec::new(),
-            scratch: match self.graph.products().first().map(|product| product.elem) {
+            scratch: match self.graph().products().first().map(|product| product.elem) {
                 Some(Elem::I32) => ProductMemory::I32(Box::new(Scratch::new())),
                 Some(Elem::F32 | Elem::Bool) | None => ProductMemory::F32(Box::new(Scratch::new())),
             },
@@ -214,15 +209,16 @@ impl Engine {
     fn sweep_all(&self, context: &Context<'_>, workspace: &mut Workspace) {
         let Workspace { finished, columns, sweeps, tiles, retained, scratch, .. } = workspace;
         for (number, program) in self.programs.iter().enumerate() {
-            finish_columns(context, &self.columns[number], &mut columns[number], finished);
-            if program.is_empty() && !(number == 0 && self.sweeps.retains) {
+            let before = &self.lowered.sweeps[number].before;
+            finish_columns(context, before, &mut columns[number], finished);
+            if program.is_empty() && !(number == 0 && self.lowered.retains) {
                 continue;
             }
             let memory = &mut sweeps[number];
             sweep::begin(context, program, finished, memory);
             for batch in 0..self.problem.batch.max(1) {
                 let grid = Grid::new(context, &self.schedule, context.rows(batch));
-                let sweep = Sweep {
+                let sweep = BatchSweep {
                     context,
                     program,
                     grid,
@@ -246,7 +242,7 @@ impl Engine {
     /// One batch of a sweep; the first sweep multiplies.
     fn batch<T: Accumulator + Values>(
         &self,
-        sweep: &Sweep<'_>,
+        sweep: &BatchSweep<'_>,
         first: bool,
         retained: &mut Vec<Buffer>,
         scratch: &mut Scratch<T>,
@@ -255,7 +251,7 @@ impl Engine {
         let columns = self.problem.product_columns();
         let rows = sweep.context.rows(sweep.batch);
         let is_empty = columns == 0 || rows.is_empty() || self.problem.batch == 0;
-        if first && (uses || self.sweeps.retains) && !is_empty {
+        if first && (uses || self.lowered.retains) && !is_empty {
             return self.multiply(sweep, retained, scratch);
         }
         let accumulators = retained.get(sweep.batch).filter(|_| uses && !is_empty);
@@ -264,7 +260,7 @@ impl Engine {
 
     fn multiply<T: Accumulator + Values>(
         &self,
-        sweep: &Sweep<'_>,
+        sweep: &BatchSweep<'_>,
         retained: &mut Vec<Buffer>,
         scratch: &mut Scratch<T>,
     ) {
@@ -272,7 +268,7 @@ impl Engine {
         let product = self.product(sweep.context, sweep.batch);
         let regions = Regions { height: self.schedule.rows, width: self.schedule.columns };
         let threads = self.threads;
-        if !self.sweeps.retains {
+        if !self.lowered.retains {
             for_each_region(&product, regions, threads, scratch, |region, values| {
                 sweep.region(&sweep.grid.shifted(region), T::view(values));
             });
@@ -297,7 +293,7 @@ impl Engine {
     }
 
     fn product<'a>(&self, context: &Context<'a>, batch: usize) -> Product<'a> {
-        let declared = self.graph.product(ProductId::FIRST);
+        let declared = self.graph().product(ProductId::FIRST);
         let rows = context.rows(batch);
         let mut left = operand(context, declared.left, batch, Orientation::Plain);
         let inner = context.inner(batch);
@@ -322,7 +318,7 @@ impl Engine {
         let of_rows = segments.map(|segments| segments.of_rows(segments.written()));
         let places = self.destinations.iter().zip(&workspace.spare);
         for ((output, (destination, spare)), tensor) in
-            self.graph.outputs().iter().zip(places).zip(outputs)
+            self.graph().outputs().iter().zip(places).zip(outputs)
         {
             for (number, value) in output.values().enumerate() {
                 match (spare, &workspace.finished[value.index()]) {

@@ -3,7 +3,8 @@
 //! Tile outputs that lie row after row are written by the regions themselves; everything else is written at the end.
 
 use crate::dtype::{self, DType};
-use crate::graph::{Axes, Graph, Output};
+use crate::graph::Axes;
+use crate::lower::SweepProgram;
 use crate::problem::Problem;
 use crate::tensor::{TensorView, TensorViewMut};
 
@@ -101,18 +102,19 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    pub(super) fn new(graph: &Graph, problem: &Problem, output: &Output) -> Destination {
+    pub(super) fn new(program: &SweepProgram, problem: &Problem, place: usize) -> Destination {
+        let graph = program.graph();
+        let output = &graph.outputs()[place];
         let Some(axes) = graph.output_axes(output) else {
             panic!("compiler bug: output `{}` has foreign dims", output.name)
         };
-        let value = graph.ty(output.value).axes;
         let numbers: Vec<isize> = (1..=output.dims.len() as isize).collect();
         let dims = output.without_stack(&output.dims);
         let numbers = output.without_stack(&numbers);
         Destination {
             axes,
             extents: problem.extents(axes),
-            is_tile: value.has_each_row() && value.column.is_some(),
+            is_tile: program.is_stored(place),
             problem: problem.clone(),
             dims: LeafAxes::of_dims(graph, &dims, &numbers),
             stacked: output.stack.as_ref().map(|stack| stack.dim),

@@ -10,7 +10,7 @@ use crate::functions::{self, Accuracy, Function};
 use crate::graph::Fold;
 use crate::graph::fold::{
     Arithmetic, Arrival, Extreme, F64, Peak, Ranking, Selection, Weighted, Words, combine_indexed,
-    combine_ranked, exponentials, finish_exponentials, insert_ranked,
+    combine_ranked, exponentials, insert_ranked,
 };
 
 use super::buffer::{Buffer, View};
@@ -282,7 +282,7 @@ impl Partial {
         self.finish_as(self.fold, out);
     }
 
-    /// The same of another fold that has the same partial results.
+    /// The same of another fold whose partial results these begin with.
     pub(crate) fn finish_as(&mut self, fold: Fold, out: &mut Buffer) {
         match &mut self.state {
             State::Wide(slots) => write(out, slots.iter().map(|x| *x as f32)),
@@ -291,8 +291,8 @@ impl Partial {
                 out.set_len(slots.len());
                 out.i32s().copy_from_slice(slots);
             }
-            State::Exponentials(peak, slots) => {
-                write(out, slots.iter().map(|slot| finish_exponentials(&F64, *peak, *slot) as f32));
+            State::Exponentials(_, slots) => {
+                write(out, slots.iter().map(|slot| fold.finish(&F64, slot) as f32));
             }
             State::Ranked(count, slots) => {
                 let results = slots
@@ -308,7 +308,7 @@ impl Partial {
             }
             State::Weighted(weighted, slots) => {
                 let each = slots.chunks_exact(weighted.count() as usize);
-                write(out, each.map(|slot| weighted.finish(&F64, slot) as f32));
+                write(out, each.map(|slot| fold.finish(&F64, slot) as f32));
             }
             State::Indexed(_, slots) => {
                 out.set_len(slots.len());

@@ -1,11 +1,11 @@
 //! What one sweep does to each row of a region: straight-line steps over numbered slots.
 //!
-//! In: a graph and its sweeps. Out: steps in order, what is stored, what is folded, what is kept.
+//! In: a sweep of a lowered kernel. Out: steps in order, and where what is stored, folded and kept is found.
 //! Invariant: a step's elementwise operands are as wide as its result or single; wider runs are stretched before.
 
 use crate::dtype::Elem;
-use crate::graph::{Axes, Columns, Graph, NodeId, Op, Over};
-use crate::plan::{Sweeps, Width, crosses_regions, is_recomputed, row_nodes};
+use crate::graph::{Axes, Columns, Dependence, Fold, Graph, NodeId, Op};
+use crate::lower::{How, Reduction, Sweep, SweepProgram};
 
 /// Where a step finds an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,8 +23,7 @@ pub(super) const MOST_OPERANDS: usize = 16;
 
 /// Whether an operation reads its operands at their own widths.
 pub(super) fn moves(op: &Op) -> bool {
-    op.reduction().is_some()
-        || matches!(op, Op::Part(..) | Op::Merge(..) | Op::Concat(..) | Op::Pick(..))
+    !matches!(op.dependence(), Dependence::Source | Dependence::Elementwise(_))
 }
 
 /// One step.
@@ -47,19 +46,14 @@ pub(super) struct Slot {
 /// Terms of a reduction that the sweep folds.
 #[derive(Clone, Debug)]
 pub(super) struct Folded {
-    /// The reduction.
-    pub(super) node: NodeId,
-    pub(super) over: Over,
+    pub(super) reduction: Reduction,
+    pub(super) fold: Fold,
     /// `None` when there is no batch to fold.
     pub(super) terms: Option<Source>,
     /// Where terms have weights.
     pub(super) weights: Option<Source>,
-    /// Whether the terms have no columns.
-    pub(super) once_a_row: bool,
-    /// Whether the terms are the same in every batch.
-    pub(super) once_a_call: bool,
-    /// Other reductions that have the same partial results.
-    pub(super) shared: Vec<NodeId>,
+    /// All nodes that its partial results give, each with the fold that finishes it.
+    pub(super) members: Vec<(NodeId, Fold)>,
 }
 
 /// What a sweep does to a row.
@@ -92,14 +86,8 @@ struct Builder<'a> {
 }
 
 /// The program of one sweep. Without a batch to run, only what does not vary with the batch is left of it.
-pub(super) fn program(
-    graph: &Graph,
-    sweeps: &Sweeps,
-    sweep: usize,
-    width: Width,
-    batches: usize,
-) -> Program {
-    let wanted = row_nodes(graph, &sweeps.of, sweep, width);
+pub(super) fn program(lowered: &SweepProgram, sweep: &Sweep, batches: usize) -> Program {
+    let graph: &Graph = lowered.graph();
     let is_there = |node: NodeId| batches > 0 || !graph.ty(node).axes.batch;
     let mut builder = Builder {
         graph,
@@ -107,24 +95,38 @@ pub(super) fn program(
         places: vec![None; graph.len()],
         stretched: Vec::new(),
     };
-    for (id, node) in graph.nodes().filter(|(id, _)| wanted[id.index()] && is_there(*id)) {
-        if !is_recomputed(graph, &sweeps.of, id, sweep, width) {
-            continue;
-        }
-        let source = if matches!(node.op, Op::Accumulator(_)) {
+    for id in sweep.visit.iter().copied().filter(|id| is_there(*id)) {
+        let source = if matches!(graph[id].op, Op::Accumulator(_)) {
             builder.program.uses_accumulators = true;
             Source::Accumulators
         } else {
             builder.evaluate(id)
         };
         builder.places[id.index()] = Some(source);
-        if node.ty.axes.column.is_none() && sweeps.of[id.index()] == sweep {
-            builder.program.kept.push((id, source));
-        }
     }
-    builder.store(sweeps, sweep, batches, is_there);
-    builder.fold(sweeps, sweep, width, is_there);
+    let kept = sweep.kept.iter().filter_map(|id| Some((*id, builder.places[id.index()]?)));
+    builder.program.kept = kept.collect();
+    for place in sweep.stores.iter().copied() {
+        builder.store(place, batches);
+    }
+    for reduction in sweep.reductions.iter().copied() {
+        let fold = fold_of(reduction);
+        let is_there = is_there(reduction.terms);
+        let terms = is_there.then(|| builder.source(reduction.terms));
+        let weights = reduction.weights.filter(|_| is_there).map(|by| builder.source(by));
+        let members = lowered.members(reduction).into_iter();
+        let members = members.map(|member| (member.node, fold_of(member))).collect();
+        builder.program.folds.push(Folded { reduction, fold, terms, weights, members });
+    }
     builder.program
+}
+
+/// How regions fold; rows pick by themselves.
+fn fold_of(reduction: Reduction) -> Fold {
+    match reduction.how {
+        How::Fold(fold) => fold,
+        How::Pick(_) => panic!("compiler bug: regions share a pick"),
+    }
 }
 
 impl Builder<'_> {
@@ -191,67 +193,15 @@ impl Builder<'_> {
         Source::Slot(out)
     }
 
-    /// Tile outputs of this sweep; others are stored when everything is finished.
-    fn store(
-        &mut self,
-        sweeps: &Sweeps,
-        sweep: usize,
-        batches: usize,
-        is_there: impl Fn(NodeId) -> bool,
-    ) {
-        for (place, output) in self.graph.outputs().iter().enumerate() {
-            let declared = self.graph.space().axes(&output.dims);
-            // An output of no batches has no elements, though its value may be there.
-            if batches == 0 && declared.is_some_and(|axes| axes.batch) {
-                continue;
-            }
-            let value = self.graph.ty(output.value).axes;
-            let is_tile = value.has_each_row() && value.column.is_some();
-            if is_tile && sweeps.of[output.value.index()] == sweep && is_there(output.value) {
-                let columns = declared.and_then(Axes::columns);
-                let source = self.source_at(output.value, columns);
-                self.program.stores.push((place, source));
-            }
-        }
-    }
-
-    fn fold(
-        &mut self,
-        sweeps: &Sweeps,
-        sweep: usize,
-        width: Width,
-        is_there: impl Fn(NodeId) -> bool,
-    ) {
-        let live = self.graph.live();
-        for (id, node) in self.graph.nodes() {
-            if let Some((_, over, of)) = node.op.reduction() {
-                let now = live[id.index()]
-                    && sweeps.of[id.index()] == sweep + 1
-                    && crosses_regions(self.graph, &node.op, width);
-                let before = self.program.folds.iter_mut();
-                let shared =
-                    before.filter(|_| now).find(|folded| self.graph.folds_alike(folded.node, id));
-                if let Some(folded) = shared {
-                    folded.shared.push(id);
-                } else if now {
-                    let terms = is_there(of).then(|| self.source(of));
-                    let weights = match node.op {
-                        Op::ReduceWeighted(.., by) => is_there(of).then(|| self.source(by)),
-                        _ => None,
-                    };
-                    let axes = self.graph.ty(of).axes;
-                    let (once_a_row, once_a_call) = (axes.column.is_none(), !axes.batch);
-                    self.program.folds.push(Folded {
-                        node: id,
-                        over,
-                        terms,
-                        weights,
-                        once_a_row,
-                        once_a_call,
-                        shared: Vec::new(),
-                    });
-                }
-            }
+    /// Stores a tile output. One of no batches has no elements, though its value may be there.
+    fn store(&mut self, place: usize, batches: usize) {
+        let output = &self.graph.outputs()[place];
+        let declared = self.graph.space().axes(&output.dims);
+        let varies = |axes: Axes| axes.batch;
+        let batched = varies(self.graph.ty(output.value).axes) || declared.is_some_and(varies);
+        if batches > 0 || !batched {
+            let source = self.source_at(output.value, declared.and_then(Axes::columns));
+            self.program.stores.push((place, source));
         }
     }
 }

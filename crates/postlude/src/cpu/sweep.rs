@@ -7,6 +7,7 @@ use rayon::prelude::*;
 
 use crate::dtype::Elem;
 use crate::graph::{IndexAxis, Op, Run};
+use crate::lower::{self, Reduction};
 use crate::plan::Schedule;
 use crate::problem::input_tensor;
 
@@ -69,11 +70,8 @@ impl SweepMemory {
 
 /// An empty reduction of a fold.
 fn partial(context: &Context<'_>, folded: &Folded, slots: usize) -> Partial {
-    let graph = context.graph;
-    let Some((fold, _, terms)) = graph[folded.node].op.reduction() else {
-        panic!("compiler bug: a fold that is no reduction")
-    };
-    Partial::new(fold, graph.ty(terms).elem, context.accuracies[folded.node.index()], slots)
+    let Reduction { node, elem, .. } = folded.reduction;
+    Partial::new(folded.fold, elem, context.accuracies[node.index()], slots)
 }
 
 /// How the regions of a schedule lie.
@@ -133,7 +131,7 @@ impl Grid {
 }
 
 /// A sweep over one batch.
-pub(super) struct Sweep<'a> {
+pub(super) struct BatchSweep<'a> {
     pub(super) context: &'a Context<'a>,
     pub(super) program: &'a Program,
     pub(super) grid: Grid,
@@ -158,7 +156,7 @@ pub(super) fn begin(
         stretch(array, width, wide);
     }
     for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
-        let axes = context.graph.ty(folded.node).axes;
+        let axes = context.graph.ty(folded.reduction.node).axes;
         total.reset(context.problem.extents(axes).iter().product());
     }
 }
@@ -171,17 +169,16 @@ pub(super) fn end(
     finished: &mut Finished,
 ) {
     for (folded, total) in program.folds.iter().zip(&mut memory.totals) {
-        for node in std::iter::once(folded.node).chain(folded.shared.iter().copied()) {
-            let Some((fold, ..)) = context.graph[node].op.reduction() else { continue };
-            let ty = context.graph.ty(node);
+        for (node, fold) in &folded.members {
+            let ty = context.graph.ty(*node);
             let extents = context.problem.extents(ty.axes);
             let array = finished[node.index()].get_or_insert_with(|| Array::new(ty.elem, extents));
-            total.finish_as(fold, &mut array.data);
+            total.finish_as(*fold, &mut array.data);
         }
     }
 }
 
-impl Sweep<'_> {
+impl BatchSweep<'_> {
     /// Runs every row of a region. `accumulators` are row-major, as wide as the region; empty when the program needs none.
     pub(super) fn region(&self, region: &Region, accumulators: View<'_>) {
         let mut memory = lock(&self.memory.idle).pop().unwrap_or_default();
@@ -241,7 +238,7 @@ impl Sweep<'_> {
 
     /// How many slots of a reduction a row of a region has.
     fn fold_columns(&self, folded: &Folded, region: &Region) -> usize {
-        let axes = self.context.graph.ty(folded.node).axes;
+        let axes = self.context.graph.ty(folded.reduction.node).axes;
         self.slot_width(Slot { elem: Elem::F32, columns: axes.columns() }, region.columns.len())
     }
 
@@ -251,19 +248,20 @@ impl Sweep<'_> {
         for (folded, partial) in self.program.folds.iter().zip(&mut left.partials) {
             // A value without columns is there in every region of its row, one without a batch in every batch: each counts
             // once.
-            let again =
-                (folded.once_a_row && !first_column) || (folded.once_a_call && self.batch > 0);
+            let Reduction { node, over, source, repeated, .. } = folded.reduction;
+            let of_rows = source == lower::Source::Rows;
+            let again = (of_rows && !first_column) || (repeated && self.batch > 0);
             if let (Some(terms), false) = (folded.terms, again) {
-                let run = self.context.graph.ty(folded.node).axes.row.map(|run| run as usize);
+                let run = self.context.graph.ty(node).axes.row.map(|run| run as usize);
                 let line = |run| place.row / run - place.region.rows.start / run;
                 let at = run.map_or(0, line) * self.fold_columns(folded, place.region);
                 let terms = self.view(terms, place, slots);
                 if let Some(weights) = folded.weights {
                     let weights = self.view(weights, place, slots);
-                    rows::fold_weighted_row(partial, at, folded.over, terms, weights);
+                    rows::fold_weighted_row(partial, at, over, terms, weights);
                 } else {
                     let index = self.fold_index(folded, place);
-                    rows::fold_row(partial, at, folded.over, terms, index);
+                    rows::fold_row(partial, at, over, terms, index);
                 }
             }
         }
@@ -274,7 +272,7 @@ impl Sweep<'_> {
 
     /// The index of a row's first term in a region among all that are folded together.
     fn fold_index(&self, folded: &Folded, place: &Place<'_>) -> usize {
-        let Op::Reduce(_, over, terms) = self.context.graph[folded.node].op else { return 0 };
+        let Reduction { over, terms, .. } = folded.reduction;
         let axes = self.context.graph.ty(terms).axes;
         let [_, rows, columns] = self.context.problem.extents(axes);
         let own = axes.column == Some(self.context.problem.column_divisor);
@@ -472,7 +470,7 @@ struct Place<'a> {
 
 /// The rows of a reduction's results that a region folds into.
 fn fold_rows(context: &Context<'_>, folded: &Folded, region: &Region) -> Range<usize> {
-    match context.graph.ty(folded.node).axes.row {
+    match context.graph.ty(folded.reduction.node).axes.row {
         Some(run) => {
             let run = run as usize;
             region.rows.start / run..region.rows.end.div_ceil(run)
@@ -489,7 +487,7 @@ fn merge(
     batch: usize,
     region: &Region,
 ) {
-    let axes = context.graph.ty(folded.node).axes;
+    let axes = context.graph.ty(folded.reduction.node).axes;
     let [batches, rows, columns] = context.problem.extents(axes);
     let own = axes.columns() == Some(context.problem.own_columns());
     let (first_column, width) =

@@ -4,7 +4,10 @@ use std::fmt;
 
 use super::op::{Concat, Constant, Op, Over, Part, Run};
 use super::ops::{Fold, IndexAxis};
-use super::{Accumulation, BlockScale, Columns, Graph, Input, Orientation, ProductId, Space, Type};
+use super::{
+    Accumulation, BlockScale, Columns, Graph, Input, InputId, NodeId, Orientation, Output,
+    ProductId, Space, Type,
+};
 use crate::shape;
 
 impl fmt::Display for Graph {
@@ -17,10 +20,29 @@ impl fmt::Display for Graph {
                 printed.push(graph);
             }
         }
+        writeln!(f, "graph {} {{", self.signature_text())?;
+        self.write_frame(f)?;
+        for (id, node) in self.nodes() {
+            writeln!(f, "    {:<38} # {}", self.node_text(id), self.type_text(node.ty))?;
+        }
+        for output in self.outputs() {
+            writeln!(f, "    output {}", output_text(output))?;
+        }
+        writeln!(f, "}}")
+    }
+}
+
+impl Graph {
+    /// Its name and inputs.
+    pub(crate) fn signature_text(&self) -> String {
         let inputs: Vec<String> =
             self.inputs().iter().map(|input| self.declaration_text(input)).collect();
-        writeln!(f, "graph {}({}) {{", self.name(), inputs.join(", "))?;
-        let operand = |(input, orientation): (super::InputId, Orientation)| {
+        format!("{}({})", self.name(), inputs.join(", "))
+    }
+
+    /// Writes what stands before the nodes: products, or the space where there is none, and splits.
+    pub(crate) fn write_frame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operand = |(input, orientation): (InputId, Orientation)| {
             let name = &self.inputs()[input.0 as usize].name;
             match orientation {
                 Orientation::Plain => name.clone(),
@@ -55,25 +77,14 @@ impl fmt::Display for Graph {
             let parts: Vec<_> = split.parts.iter().map(dim).collect();
             writeln!(f, "    split {} into {}", dim(&split.whole), shape::list(&parts))?;
         }
-        for (id, node) in self.nodes() {
-            let text = format!("{id} = {}", self.op_text(&node.op));
-            writeln!(f, "    {text:<38} # {}", self.type_text(node.ty))?;
-        }
-        for output in self.outputs() {
-            writeln!(
-                f,
-                "    output {}: {}[{}] = {}",
-                output.name,
-                output.dtype,
-                shape::list(&output.dims),
-                output.values().map(|value| value.to_string()).collect::<Vec<_>>().join(", ")
-            )?;
-        }
-        writeln!(f, "}}")
+        Ok(())
     }
-}
 
-impl Graph {
+    /// A node and its operation.
+    pub(crate) fn node_text(&self, id: NodeId) -> String {
+        format!("{id} = {}", self.op_text(&self[id].op))
+    }
+
     /// An input as the signature declares it.
     pub(crate) fn declaration_text(&self, input: &Input) -> String {
         match (input.same_as, &input.computed) {
@@ -193,4 +204,11 @@ impl fmt::Display for Over {
         }
         Ok(())
     }
+}
+
+/// An output and its values.
+pub(crate) fn output_text(output: &Output) -> String {
+    let values: Vec<String> = output.values().map(|value| value.to_string()).collect();
+    let (dims, values) = (shape::list(&output.dims), values.join(", "));
+    format!("{}: {}[{dims}] = {values}", output.name, output.dtype)
 }

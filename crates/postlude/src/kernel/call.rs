@@ -15,6 +15,7 @@ use crate::graph::{Earlier, Graph, Input, InputId, MathMode};
 #[cfg(feature = "sim")]
 use crate::intermediates::last_reads;
 use crate::kernel::{Backend, Compiled};
+use crate::lower::SweepProgram;
 #[cfg(feature = "sim")]
 use crate::placement::Placement;
 use crate::plan::{self, Schedule};
@@ -255,25 +256,27 @@ struct PreparedBefore {
 }
 
 impl Prepared {
-    /// Prepares an optimised graph with a schedule of the caller's.
+    /// Prepares a kernel with a schedule of the caller's.
     #[doc(hidden)]
     pub fn with_schedule(
-        graph: &Arc<Graph>,
+        program: &Arc<SweepProgram>,
         problem: &Problem,
         schedule: Schedule,
         math: MathMode,
     ) -> Result<Prepared, Error> {
+        let graph = program.graph();
         let shape = |dims: &Vec<_>| problem.shape(dims);
-        let earlier = graph.earlier().into_iter().map(|Earlier { graph: own, inputs }| {
+        let earlier = graph.earlier().into_iter().zip(&program.earlier);
+        let earlier = earlier.map(|(Earlier { graph: own, inputs }, program)| {
             let problem = problem.of_computing(own)?;
-            let schedule = plan::plan(own, &problem, Some(schedule.threads))?;
-            let prepared = Prepared::with_schedule(own, &problem, schedule, math)?;
+            let schedule = plan::plan(program, &problem, Some(schedule.threads))?;
+            let prepared = Prepared::with_schedule(program, &problem, schedule, math)?;
             Ok(PreparedBefore { prepared, places: graph.places_of(own), inputs })
         });
         let earlier = earlier.collect::<Result<Vec<_>, Error>>()?.into();
         Ok(Prepared {
             earlier,
-            engine: Arc::new(Engine::new(graph.clone(), problem, schedule, math)?),
+            engine: Arc::new(Engine::new(program, problem, schedule, math)?),
             inputs: graph
                 .declared_inputs()
                 .iter()

@@ -3,7 +3,7 @@
 use crate::graph::{Axes, Graph, InputId, Kind, NodeId, Op, Output};
 use crate::shape::Dim;
 
-use super::reductions::{self, Reduction};
+use super::reductions::{self, Reduction, leading};
 use super::runs::least_common_multiple;
 use super::views::Views;
 use super::{blocks, row_pass, runs, stored};
@@ -75,14 +75,11 @@ impl TileProgram {
         let last_pass = passes.iter().copied().max().unwrap_or(0);
         let of_run = |id: &NodeId| runs::is_reduction_of_run(&graph, *id);
         let runs = runs::runs(&graph);
-        let after_blocks = blocks::passes(&graph, &live);
+        let is_block = |id: NodeId| live[id.index()] && blocks::is_block(&graph, id);
+        let after_blocks = graph.depths(is_block);
         let last_block = after_blocks.iter().copied().max().unwrap_or(0);
         let of_block = |pass: usize| {
-            let own = |id: &NodeId| {
-                after_blocks[id.index()] == pass
-                    && live[id.index()]
-                    && blocks::is_block(&graph, *id)
-            };
+            let own = |id: &NodeId| after_blocks[id.index()] == pass && is_block(*id);
             nodes().filter(own).filter_map(reduction).collect()
         };
         TileProgram {
@@ -91,7 +88,7 @@ impl TileProgram {
             block_passes: (1..=last_block).map(of_block).collect(),
             row_run_lengths: blocks::lengths(&graph, &live),
             run_reductions: nodes().filter(of_run).filter_map(reduction).collect(),
-            levels: runs::levels(&graph),
+            levels: graph.depths(|id| runs::is_reduction_of_run(&graph, id)),
             run_lengths: runs::lengths(&graph, &live, &runs),
             column_runs: runs::column_runs(&graph, &live, &runs),
             column_values: column_values(&graph, &live, &after_reductions, &runs),
@@ -222,31 +219,12 @@ impl TileProgram {
     /// Which nodes have to be computed for some values of a tile. Reductions of blocks are there already, and values of
     /// runs of columns, unless `through` says that they are to be computed, too.
     pub(crate) fn terms_of(&self, roots: impl Iterator<Item = NodeId>, through: bool) -> Vec<bool> {
-        let mut wanted = vec![false; self.graph.len()];
-        roots.for_each(|root| wanted[root.index()] = true);
-        for (id, node) in self.graph.nodes().rev() {
+        self.graph.made_of(roots, |id| {
             let coarse = self.runs[id.index()] > 1;
-            let inner = (node.ty.axes.kind() == Kind::Tile && !coarse) || (through && coarse);
-            if wanted[id.index()] && inner && !self.is_block(id) {
-                node.op.operands().for_each(|operand| wanted[operand.index()] = true);
-            }
-        }
-        wanted
-    }
-}
-
-/// The reductions without those whose results the partial results of another give: of two that have the same, the first
-/// stays.
-fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction> {
-    let all: Vec<Reduction> = all.collect();
-    let leads = |place: &usize| {
-        let one = all[*place].node;
-        !all.iter().enumerate().any(|(other, reduction)| {
-            graph.supplies(reduction.node, one)
-                && (other < *place || !graph.supplies(one, reduction.node))
+            let element = self.graph.ty(id).axes.kind() == Kind::Tile && !coarse;
+            (element || through && coarse) && !self.is_block(id)
         })
-    };
-    (0..all.len()).filter(leads).map(|place| all[place]).collect()
+    }
 }
 
 /// Inputs that some nodes read, in the order of the signature.

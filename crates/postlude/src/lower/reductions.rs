@@ -9,7 +9,7 @@
 
 use crate::dtype::Elem;
 use crate::graph::fold::{Extreme, Weighted, Words};
-use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op};
+use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op, Over, Run};
 
 use super::blocks::is_block;
 use super::row_pass::is_whole_row;
@@ -28,6 +28,8 @@ pub(crate) enum How {
 pub(crate) struct Reduction {
     pub(crate) node: NodeId,
     pub(crate) how: How,
+    /// What is folded; a pick is one of all columns.
+    pub(crate) over: Over,
     pub(crate) terms: NodeId,
     /// Where terms have weights.
     pub(crate) weights: Option<NodeId>,
@@ -77,12 +79,15 @@ pub(crate) enum Source {
 impl Reduction {
     /// What a node folds, if it does.
     pub(super) fn of(graph: &Graph, after_reductions: &[bool], node: NodeId) -> Option<Reduction> {
-        let (how, terms, weights) = match graph[node].op.dependence() {
-            Dependence::Reduce(fold, _, terms) => (How::Fold(fold), terms, None),
-            Dependence::ReduceWeighted(fold, _, terms, weights) => {
-                (How::Fold(fold), terms, Some(weights))
+        let (how, over, terms, weights) = match graph[node].op.dependence() {
+            Dependence::Reduce(fold, over, terms) => (How::Fold(fold), over, terms, None),
+            Dependence::ReduceWeighted(fold, over, terms, weights) => {
+                (How::Fold(fold), over, terms, Some(weights))
             }
-            Dependence::Pick(terms, index) => (How::Pick(index), terms, None),
+            Dependence::Pick(terms, index) => {
+                let row = Over { column: Some(Run::All), ..Over::NOTHING };
+                (How::Pick(index), row, terms, None)
+            }
             Dependence::Source
             | Dependence::Elementwise(_)
             | Dependence::Part(..)
@@ -100,7 +105,7 @@ impl Reduction {
         let shared = of.batches == Batches::All && scope.batches == Batches::All;
         let repeated = shared && !matches!(source, Source::Finished(_));
         let elem = graph.ty(terms).elem;
-        Some(Reduction { node, how, terms, weights, elem, scope, source, repeated })
+        Some(Reduction { node, how, over, terms, weights, elem, scope, source, repeated })
     }
 
     /// What a node folds, where nothing else is known of it.
@@ -220,12 +225,24 @@ pub(super) fn is_in_tile(graph: &Graph, passes: &[usize], id: NodeId) -> bool {
 
 /// Which nodes are computed after reductions that the last warpgroup to arrive finishes.
 pub(super) fn after_reductions(graph: &Graph, passes: &[usize]) -> Vec<bool> {
-    let mut after_reductions = vec![false; graph.len()];
-    for (id, node) in graph.nodes() {
-        let own = is_in_tile(graph, passes, id);
-        let reduces = node.op.reduction().is_some() || matches!(node.op, Op::Pick(..));
-        after_reductions[id.index()] = (!own && reduces)
-            || node.op.operands().any(|operand| after_reductions[operand.index()]);
-    }
-    after_reductions
+    let reduces = |id: NodeId| {
+        let op = &graph[id].op;
+        op.reduction().is_some() || matches!(op, Op::Pick(..))
+    };
+    let depths = graph.depths(|id| reduces(id) && !is_in_tile(graph, passes, id));
+    depths.into_iter().map(|depth| depth > 0).collect()
+}
+
+/// The reductions without those whose results the partial results of another give: of two that have the same, the first
+/// stays.
+pub(super) fn leading(graph: &Graph, all: impl Iterator<Item = Reduction>) -> Vec<Reduction> {
+    let all: Vec<Reduction> = all.collect();
+    let leads = |place: &usize| {
+        let one = all[*place].node;
+        !all.iter().enumerate().any(|(other, reduction)| {
+            graph.supplies(reduction.node, one)
+                && (other < *place || !graph.supplies(one, reduction.node))
+        })
+    };
+    (0..all.len()).filter(leads).map(|place| all[place]).collect()
 }

@@ -4,7 +4,7 @@
 //! are visited. A reduction that needs the result of another takes one more pass over the accumulators.
 
 use crate::dtype::Elem;
-use crate::graph::{Dependence, Graph, Kind, NodeId, Run};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Reach};
 
 /// How many row passes come before a node can be computed; all zero where no element uses a reduction of its row.
 pub(super) fn passes(graph: &Graph, live: &[bool]) -> Vec<usize> {
@@ -26,7 +26,7 @@ pub(super) fn is_whole_row(graph: &Graph, id: NodeId) -> bool {
     let is_tile = |terms: NodeId| graph[terms].ty.axes.kind() == Kind::Tile;
     match graph[id].op.dependence() {
         Dependence::Reduce(_, over, terms) | Dependence::ReduceWeighted(_, over, terms, _) => {
-            !over.crosses_rows() && over.column == Some(Run::All) && is_tile(terms)
+            over.reach() == Reach::Row && is_tile(terms)
         }
         Dependence::Pick(terms, index) => {
             let is_single = graph[index].ty.axes.column.is_none();

@@ -3,7 +3,7 @@
 //! A value of fewer columns is one for each row and *run* of the product's columns. Tiles hold whole runs, so everything
 //! about a run is known in the tile, before its elements are visited.
 
-use crate::graph::{Concat, Graph, Kind, NodeId, Op, Output, Part, Run};
+use crate::graph::{Concat, Graph, Kind, NodeId, Op, Output, Part, Reach};
 
 /// Columns of the product that a column of such a value stands for: 1 for its own, 0 for more than it has.
 fn run_of(graph: &Graph, column: Option<u32>) -> u32 {
@@ -29,17 +29,10 @@ pub(super) fn lengths(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<u32> {
         })
     };
     // Vectors that no tile uses, and that no output repeats in one, go with the columns.
-    let mut known: Vec<bool> = graph
-        .nodes()
-        .map(|(id, node)| live[id.index()] && node.ty.axes.kind() == Kind::Tile)
-        .collect();
-    tiles().for_each(|output| known[output.value.index()] = true);
-    for (id, node) in graph.nodes().rev() {
-        let in_tiles = node.ty.axes.kind() == Kind::Tile || runs[id.index()] > 1;
-        if known[id.index()] && in_tiles {
-            node.op.operands().for_each(|operand| known[operand.index()] = true);
-        }
-    }
+    let is_tile = |id: &NodeId| graph.ty(*id).axes.kind() == Kind::Tile;
+    let of_tiles = graph.nodes().map(|(id, _)| id).filter(|id| live[id.index()] && is_tile(id));
+    let roots = of_tiles.chain(tiles().map(|output| output.value));
+    let known = graph.made_of(roots, |id| is_tile(&id) || runs[id.index()] > 1);
     let nodes = known.iter().zip(runs).filter(|(known, _)| **known).map(|(_, run)| *run);
     let outputs = tiles().map(|output| output_run(graph, output));
     let repeated =
@@ -79,20 +72,9 @@ pub(super) fn column_runs(graph: &Graph, live: &[bool], runs: &[u32]) -> Vec<(u3
 /// Whether a node folds runs of a tile's elements.
 pub(super) fn is_reduction_of_run(graph: &Graph, id: NodeId) -> bool {
     let Some((_, over, of)) = graph[id].op.reduction() else { return false };
-    let grouped = matches!(over.column, Some(Run::Group(_)));
     let axes = graph[of].ty.axes;
     let elements = axes.kind() == Kind::Tile && run_of(graph, axes.column) == 1;
-    grouped && elements && !over.crosses_rows()
-}
-
-/// How many folds of runs, each of the result of another, come before a node is known.
-pub(super) fn levels(graph: &Graph) -> Vec<usize> {
-    let mut levels = vec![0; graph.len()];
-    for (id, node) in graph.nodes() {
-        let before = node.op.operands().map(|operand| levels[operand.index()]).max().unwrap_or(0);
-        levels[id.index()] = before + usize::from(is_reduction_of_run(graph, id));
-    }
-    levels
+    over.reach() == Reach::Run && elements
 }
 
 /// The smallest multiple of both, as far as there are numbers for it.

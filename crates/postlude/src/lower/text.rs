@@ -6,8 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::graph::{self, GraphTextError, Kind, NodeId, Op, Output};
-use crate::shape;
+use crate::graph::{self, GraphTextError, Kind, NodeId, Op, Output, output_text};
 
 use super::program::TileProgram;
 use super::reductions::{Batches, Reduction, Source};
@@ -19,8 +18,8 @@ use super::views::Views;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TileTextError {
     /// The first or last line is missing.
-    #[error("a tile program begins with `tile program NAME(...) {{` and ends with `}}`")]
-    Bracket,
+    #[error("a {0} begins with `{0} NAME(...) {{` and ends with `}}`")]
+    Bracket(&'static str),
     /// A node, product or store that is none.
     #[error(transparent)]
     Graph(#[from] GraphTextError),
@@ -35,6 +34,14 @@ pub enum TileTextError {
     /// What no launch computes.
     #[error(transparent)]
     Refused(#[from] LowerRefusal),
+    /// A line that no program in sweeps with the same nodes has.
+    #[error("line {line} is `{wanted}`")]
+    Sweep {
+        /// Counted from 1.
+        line: usize,
+        /// What has to stand there.
+        wanted: String,
+    },
     /// A line that says another part than the kernel's.
     #[error("line {line}: `{node}` belongs to `{part}`")]
     Part {
@@ -108,29 +115,21 @@ impl TileProgram {
     fn store(&self, place: usize, output: &Output) -> String {
         let view =
             self.views().output_line(place).map_or(String::new(), |view| format!(" as {view}"));
-        let dims = shape::list(&output.dims);
-        format!("{}: {}[{dims}] = {}{view}", output.name, output.dtype, output.value)
+        output_text(output) + &view
     }
 }
 
 impl fmt::Display for TileProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let graph = self.graph();
-        let text = graph.to_string();
-        let mut lines = text.lines();
-        let head = lines.next().unwrap_or_default().replacen("graph ", "tile program ", 1);
-        writeln!(f, "{head}")?;
+        writeln!(f, "tile program {} {{", graph.signature_text())?;
         for view in self.views().input_lines(graph) {
             writeln!(f, "    view {view}")?;
         }
-        // A line for each product, or the space where there is none.
-        for _ in 0..graph.products().len().max(1) {
-            writeln!(f, "{}", lines.next().unwrap_or_default())?;
-        }
-        for ((id, node), line) in graph.nodes().zip(lines) {
-            let line = line.trim().split('#').next().unwrap_or_default().trim_end();
-            let (part, ty) = (self.part(id), graph.type_text(node.ty));
-            writeln!(f, "    {part:<8} {line:<38} # {ty}{}", self.remark(id))?;
+        graph.write_frame(f)?;
+        for (id, node) in graph.nodes() {
+            let (part, text, ty) = (self.part(id), graph.node_text(id), graph.type_text(node.ty));
+            writeln!(f, "    {part:<8} {text:<38} # {ty}{}", self.remark(id))?;
         }
         for (place, output) in graph.outputs().iter().enumerate() {
             writeln!(f, "    store    {}", self.store(place, output))?;
@@ -160,7 +159,7 @@ impl FromStr for TileProgram {
                     output_views.push((number, view.to_owned()));
                     format!("output {}", output.trim())
                 }
-                "" | "}" | "product" | "space" => code.to_owned(),
+                "" | "}" | "product" | "space" | "split" => code.to_owned(),
                 _ => {
                     let (part, node) = code.split_once(" v").unwrap_or((code, ""));
                     parts.push((number, part.trim().to_owned()));
@@ -169,7 +168,7 @@ impl FromStr for TileProgram {
             });
         }
         if !lines.first().is_some_and(|line| line.starts_with("graph ")) {
-            return Err(TileTextError::Bracket);
+            return Err(TileTextError::Bracket("tile program"));
         }
         let graph = graph::parse(&lines.join("\n"))?;
         let views = Views::read(&graph, &input_views, &output_views)
@@ -196,9 +195,11 @@ impl FromStr for TileProgram {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::define::defined;
-    use crate::lower::lower;
+    use crate::lower::{Lowered, lower};
 
     #[test]
     fn every_part_of_a_kernel_has_its_word_and_the_text_reads_back() {
@@ -242,6 +243,16 @@ mod tests {
     }
 
     #[test]
+    fn a_program_by_elements_that_splits_columns_reads_back() {
+        let source = "kernel k(X: f32[M, N]) -> D: f32[M, Q] { q, r = split(X, [Q, R])\n D = q * sum(r, R) }";
+        let lowered = Lowered::by_elements(&Arc::new(defined(source))).expect("it has no product");
+        let program = lowered.program().expect("it is lowered");
+        let text = program.to_string();
+        assert!(text.contains("split N into Q, R"), "{text}");
+        assert_eq!(text.parse::<TileProgram>().as_ref(), Ok(&**program), "{text}");
+    }
+
+    #[test]
     fn a_node_in_another_part_is_named_with_its_line() {
         let program = lower(&defined("s = sum(A @ W.T)")).expect("it is one launch");
         let text = program.to_string();
@@ -254,7 +265,7 @@ mod tests {
         );
         let split = "tile program k(A: bf16[M, K], W: bf16[N, K]) {\n product A @ W.T\n visit v0 = accumulator\n visit v1 = first_half v0\n store D: f32[M, N/2] = v1\n}";
         assert!(matches!(split.parse::<TileProgram>(), Err(TileTextError::Refused(_))));
-        assert_eq!("".parse::<TileProgram>(), Err(TileTextError::Bracket));
+        assert_eq!("".parse::<TileProgram>(), Err(TileTextError::Bracket("tile program")));
         assert!("tile program k(A: bf16[M, K]) {\n  nothing\n}".parse::<TileProgram>().is_err());
     }
 }

@@ -89,12 +89,11 @@ fn kind(graph: &Graph, node: NodeId) -> Kind {
 /// What the second launch computes where the first one stores a tile; `None` where it would need more of the product.
 fn behind_tile(graph: &Graph, tile: NodeId, behind: &[bool], again: &[bool]) -> Option<Vec<bool>> {
     let mut behind = behind.to_vec();
-    for place in (0..graph.len()).rev() {
-        let op = &graph[graph.node_at(place)].op;
-        if !behind[place] {
+    for (id, node) in graph.nodes().rev() {
+        if !behind[id.index()] {
             continue;
         }
-        for operand in op.operands() {
+        for operand in node.op.operands() {
             let (at, is_given) = (operand.index(), operand == tile || again[operand.index()]);
             let moves = matches!(graph[operand].op.dependence(), Dependence::Elementwise(_));
             if !behind[at] && !is_given {

@@ -39,16 +39,8 @@ pub(super) fn split(graph: &Graph, dim: &Dim, taken: &dyn Fn(&str) -> bool) -> O
     }
     let is_statistic = |node: NodeId| late[node.index()] && !varies(node);
     let along = |output: &&Output| output.dims.contains(dim);
-    let mut needed = vec![false; graph.len()];
-    for output in graph.outputs().iter().filter(along) {
-        output.values().for_each(|value| needed[value.index()] = true);
-    }
-    for place in (0..graph.len()).rev() {
-        let id = graph.node_at(place);
-        if needed[place] && !is_statistic(id) {
-            graph[id].op.operands().for_each(|operand| needed[operand.index()] = true);
-        }
-    }
+    let roots = graph.outputs().iter().filter(along).flat_map(Output::values);
+    let needed = graph.made_of(roots, |id| !is_statistic(id));
     let own = graph.nodes().map(|(id, _)| id).filter(|id| needed[id.index()]);
     let stored: Vec<NodeId> = own.filter(|id| is_statistic(*id)).collect();
     if stored.is_empty() || !graph.outputs().iter().any(|output| along(&output)) {

@@ -1,5 +1,7 @@
 //! How a problem is run on the CPU, or why it is not: plain data.
 
+use crate::lower::Width;
+
 /// Why a problem is not run.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
@@ -29,15 +31,6 @@ impl Refusal {
             Refusal::Threads { .. } => Some("ask for fewer threads".to_owned()),
         }
     }
-}
-
-/// How the columns of a region are chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Width {
-    /// Part of a row: the math needs no other columns.
-    Part,
-    /// A whole row: a value meets other columns of its row.
-    Row,
 }
 
 /// Whether accumulators outlive their region.

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::schedule::{Accumulators, Schedule, Width};
+use crate::lower::Width;
+
+use super::schedule::{Accumulators, Schedule};
 
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

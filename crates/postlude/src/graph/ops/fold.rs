@@ -18,7 +18,7 @@ pub(crate) use ranked::{Arrival, Ranking, combine_ranked, insert_ranked, pairs};
 pub use ranked::{Gives, Top};
 pub(crate) use reduction::{
     Arithmetic, Extreme, Peak, Selection, Transcendental, Words, combine_indexed, exponentials,
-    extend_indexed, finish_exponentials,
+    extend_indexed,
 };
 pub use weighted::Weighted;
 

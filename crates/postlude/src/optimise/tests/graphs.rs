@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::random;
 use crate::graph::{self, MathMode, Value};
+use crate::lower::SweepProgram;
 use crate::optimise::optimise;
 use crate::reference::{self, Evaluated};
 use crate::{Argument, Arguments, DType, Kernel, Options, Prepared, Problem, Sizes, Tensor, plan};
@@ -23,16 +24,15 @@ fn mismatch(wanted: &Evaluated, got: &Tensor) -> Option<(usize, Value, f64)> {
 
 /// Runs a graph with a schedule of the test's own.
 fn run(
-    graph: &graph::Graph,
+    program: &Arc<SweepProgram>,
     schedule: plan::Schedule,
     problem: &Problem,
     arguments: &Arguments<'_>,
     outputs: &mut [Tensor],
 ) {
     let math = MathMode::Default;
-    let graph = Arc::new(graph.clone());
-    let prepared = Prepared::with_schedule(&graph, problem, schedule, math).expect("threads");
-    let named = graph.inputs().iter().map(|input| arguments[&input.name].borrowed());
+    let prepared = Prepared::with_schedule(program, problem, schedule, math).expect("threads");
+    let named = program.graph().inputs().iter().map(|input| arguments[&input.name].borrowed());
     let inputs: Vec<Argument<'_>> = named.collect();
     let mut outputs: Vec<_> = outputs.iter_mut().map(Tensor::view_mut).collect();
     prepared.run(&inputs, &mut outputs).expect("they fit");
@@ -49,7 +49,9 @@ fn optimised_graphs_on_the_cpu_agree_with_the_reference() {
             ("defined", case.graph.clone()),
             ("optimised", optimise(&case.graph, MathMode::Default)),
         ] {
-            let schedule = plan::plan(&graph, &case.problem, Some(2))
+            let program = Arc::new(SweepProgram::new(&Arc::new(graph)));
+            let graph = program.graph();
+            let schedule = plan::plan(&program, &case.problem, Some(2))
                 .expect("small problems are never refused");
             let mut outputs: Vec<Tensor> = graph
                 .outputs()
@@ -59,7 +61,7 @@ fn optimised_graphs_on_the_cpu_agree_with_the_reference() {
                         .expect("a small tensor")
                 })
                 .collect();
-            run(&graph, schedule, &case.problem, &case.arguments, &mut outputs);
+            run(&program, schedule, &case.problem, &case.arguments, &mut outputs);
             for (wanted, got) in wanted.iter().zip(&outputs) {
                 if let Some((at, value, got)) = mismatch(wanted, got) {
                     panic!(
@@ -115,8 +117,8 @@ fn a_schedule_whose_regions_would_share_bytes_is_not_run() {
         Arguments::from([("A".to_owned(), zeros([2, 3])), ("B".to_owned(), zeros([3, 16]))]);
     let problem = compiled.bind(&arguments, &Sizes::new()).expect("sizes that agree");
     let mut outputs = compiled.outputs(&problem).expect("a small output");
-    let graph = compiled.optimised();
-    let planned = plan::plan(graph, &problem, Some(2)).expect("a small problem");
+    let program = Arc::new(SweepProgram::new(&Arc::new(compiled.optimised().clone())));
+    let planned = plan::plan(&program, &problem, Some(2)).expect("a small problem");
     let schedule = plan::Schedule { columns: 5, ..planned };
-    run(graph, schedule, &problem, &arguments, &mut outputs);
+    run(&program, schedule, &problem, &arguments, &mut outputs);
 }

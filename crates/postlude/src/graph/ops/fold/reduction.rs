@@ -286,7 +286,7 @@ pub(crate) fn exponentials<A: Transcendental>(
 
 /// The logarithm of a sum of exponentials, or what it is above its largest term.
 #[inline(always)]
-pub(crate) fn finish_exponentials<A: Transcendental>(
+fn finish_exponentials<A: Transcendental>(
     on: &A,
     counted: Peak,
     [peak, sum]: [A::Word; 2],

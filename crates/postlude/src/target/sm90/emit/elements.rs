@@ -176,15 +176,7 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
     /// Whether a value is made of reductions.
     fn reduces(&self, root: NodeId) -> bool {
         let graph = self.plan.graph;
-        let mut needed = vec![false; graph.len()];
-        needed[root.index()] = true;
-        let mut found = false;
-        for (id, node) in graph.nodes().rev() {
-            if needed[id.index()] {
-                found |= node.op.reduction().is_some();
-                node.op.operands().for_each(|operand| needed[operand.index()] = true);
-            }
-        }
-        found
+        let needed = graph.made_of([root], |_| true);
+        graph.nodes().any(|(id, node)| needed[id.index()] && node.op.reduction().is_some())
     }
 }

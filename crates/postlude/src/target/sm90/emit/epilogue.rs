@@ -467,11 +467,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
         let mut environment: [Environment<'k>; 4] =
             [(); 4].map(|()| vec![None; self.plan.graph.len()]);
         for (input, values) in loaded.group(self.k, group) {
-            let read = |op: &Op| matches!(op, Op::Input(read) if *read == input);
-            for (id, _) in self.plan.graph.nodes().filter(|(_, node)| read(&node.op)) {
-                for (environment, value) in environment.iter_mut().zip(values) {
-                    environment[id.index()] = Some(value);
-                }
+            let Some(id) = self.plan.graph.input_node(input) else { continue };
+            for (environment, value) in environment.iter_mut().zip(values) {
+                environment[id.index()] = Some(value);
             }
         }
         environment

@@ -16,7 +16,7 @@ mod vectors;
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::types::U32;
 
-use crate::graph::{InputId, Kind, NodeId, Op};
+use crate::graph::{Kind, NodeId, Op};
 use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds, computed_again};
 
 use super::chip::EpilogueChip;
@@ -109,17 +109,12 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
     fn fetch(&self, number: usize, elements: &mut [Environment<'k>], only: &[bool]) {
         let graph = self.plan.graph;
         for (place, input) in self.plan.program.tile_operands.iter().enumerate() {
-            let nodes = || graph.nodes().filter(|(_, node)| reads(&node.op, *input));
-            let missing = |id: NodeId| only[id.index()] && elements[0][id.index()].is_none();
-            if !nodes().any(|(id, _)| missing(id)) {
-                continue;
-            }
+            let missing = |id: &NodeId| only[id.index()] && elements[0][id.index()].is_none();
+            let Some(id) = graph.input_node(*input).filter(missing) else { continue };
             let dtype = graph.inputs()[input.0 as usize].dtype;
             let values = self.unpack_vector(dtype, &self.staging.read(place, number));
-            for (id, _) in nodes() {
-                for (environment, value) in elements.iter_mut().zip(&values) {
-                    environment[id.index()] = Some(*value);
-                }
+            for (environment, value) in elements.iter_mut().zip(&values) {
+                environment[id.index()] = Some(*value);
             }
         }
     }
@@ -163,15 +158,8 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
     /// What has to be computed of an element for some values of it: all that they are made of, up to what is known.
     fn missing(&self, roots: impl Iterator<Item = NodeId>, element: &Environment<'k>) -> Vec<bool> {
         let graph = self.plan.graph;
-        let mut wanted = vec![false; graph.len()];
-        roots.for_each(|root| wanted[root.index()] = true);
-        for (id, node) in graph.nodes().rev() {
-            let is_unknown = node.ty.axes.kind() == Kind::Tile && element[id.index()].is_none();
-            if wanted[id.index()] && is_unknown {
-                node.op.operands().for_each(|operand| wanted[operand.index()] = true);
-            }
-        }
-        wanted
+        let is_tile = |id: NodeId| graph.ty(id).axes.kind() == Kind::Tile;
+        graph.made_of(roots, |id| is_tile(id) && element[id.index()].is_none())
     }
 
     /// Forgets what elements know of their columns, and what is computed again from loaded elements, so that no registers
@@ -223,9 +211,4 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
             }
         }
     }
-}
-
-/// Whether an operation is the read of an input.
-fn reads(op: &Op, input: InputId) -> bool {
-    matches!(op, Op::Input(read) if *read == input)
 }

@@ -17,11 +17,10 @@ const LANE_BITS: [u32; 5] = [1, 2, 4, 8, 16];
 impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
     pub(super) fn reduce(&self, frame: &Frame<'k>, id: NodeId) -> Value<'k> {
         let (k, graph) = (self.k, self.plan.graph);
-        let (Some((_, over, terms)), Some(reduction)) =
-            (graph[id].op.reduction(), Reduction::by_itself(graph, id))
-        else {
+        let Some(reduction) = Reduction::by_itself(graph, id) else {
             panic!("compiler bug: {id} reduces nothing")
         };
+        let Reduction { over, terms, .. } = reduction;
         let axes = graph.ty(terms).axes;
         let [batches, rows, columns] = self.extents(axes);
         let (batch, row, column) = frame.at(graph.ty(id).axes);

@@ -11,8 +11,8 @@ use crate::target::sm90::plan::column_inputs;
 use super::super::chip::EpilogueChip;
 use super::super::slot::half_of;
 use super::super::values::{Environment, Place, Value, byte_values, scale_code, word_value};
+use super::RowKernel;
 use super::held::{HeldRow, HeldVector};
-use super::{RowKernel, reads};
 
 /// Words of one access, and its bytes.
 const WORDS: usize = 4;
@@ -151,10 +151,9 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             let from = Self::address(memory.dtype, start, vector);
             let words = self.load_words(self.words(memory.dtype), from, LoadCache::ReadOnly);
             let values = self.unpack_vector(memory.dtype, &words);
-            for (id, _) in graph.nodes().filter(|(_, node)| reads(&node.op, input)) {
-                for (known, value) in known.iter_mut().zip(&values) {
-                    known[id.index()] = Some(*value);
-                }
+            let Some(id) = graph.input_node(input) else { continue };
+            for (known, value) in known.iter_mut().zip(&values) {
+                known[id.index()] = Some(*value);
             }
         }
         let scalars = |(_, node): &(NodeId, &Node)| node.ty.axes.kind() == Kind::Scalar;

@@ -106,9 +106,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         reduction: Reduction,
         (batch, row, column): Coordinate<'k>,
     ) -> Reg<'k, U32> {
-        let Some((_, over, _)) = self.plan.graph[reduction.node].op.reduction() else {
-            panic!("compiler bug: an index without a reduction")
-        };
+        let over = reduction.over;
         let run = self.plan.program.runs[reduction.terms.index()];
         let of_run = |columns: Reg<'k, U32>| if run > 1 { columns / run } else { columns };
         let (within, width) = match over.column {

@@ -109,8 +109,8 @@ impl<'a, 'k> Elements<'a, 'k> {
 
     fn source(&self) -> NodeId {
         let Widened { graph, source } = self.widened;
-        let found = graph.nodes().find(|(_, node)| node.op == Op::Input(source));
-        found.map_or_else(|| panic!("compiler bug: an operand of no elements"), |(id, _)| id)
+        let found = graph.input_node(source);
+        found.unwrap_or_else(|| panic!("compiler bug: an operand of no elements"))
     }
 
     /// Whether a node is the narrow elements, as they are.
