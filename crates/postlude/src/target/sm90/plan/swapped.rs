@@ -22,7 +22,7 @@ pub(super) const SWAPPED: Tile = Tile {
 
 /// Columns of B that a warpgroup widens: the rows of one instruction.
 pub(crate) const SWAPPED_COLUMNS: u32 = 64;
-/// Parts of a span's K, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
+/// Parts of the spans, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
 pub(crate) const K_PARTS: u32 = 2;
 /// Registers of a thread that loads, of one that only multiplies, and of one that runs the epilogue, too.
 pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [24, 112, 120];
@@ -42,7 +42,8 @@ impl Tile {
             && left == OperandLoad::TmaKMajor
             && right.is_widened()
             && mainloop.products == 1
-            && !(mainloop.promoted || mainloop.ragged || mainloop.masked)
+            && mainloop.scaling.rows == 0
+            && !(mainloop.ragged || mainloop.masked)
     }
 
     /// Stages that are filled at a time.

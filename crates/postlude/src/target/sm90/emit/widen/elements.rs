@@ -68,6 +68,43 @@ impl<'a, 'k> Elements<'a, 'k> {
         }
     }
 
+    /// The same as 64ths, where they are [`Elements::are_sixty_fourths`].
+    pub(crate) fn fragment_of_64ths(
+        &self,
+        picks: &Picks<'k>,
+        words: [Reg<'k, B32>; 2],
+    ) -> Vec<Reg<'k, B32>> {
+        let Some(less) = self.integers() else { panic!("compiler bug: no integers are widened") };
+        picks.sixty_fourths(self.narrow(), words, less.map(|less| self.value(less))).to_vec()
+    }
+
+    /// Whether they are integers in bf16, with a zero point of 8 bits at most or none.
+    pub(crate) fn are_sixty_fourths(&self) -> bool {
+        self.widened.graph.outputs()[0].dtype == DType::BF16 && self.integers().is_some()
+    }
+
+    /// The zero point, if any, of integers that nothing else is done to.
+    fn integers(&self) -> Option<Option<NodeId>> {
+        let graph = self.widened.graph;
+        if !self.narrow().is_integer() {
+            return None;
+        }
+        let output = &graph.outputs()[0];
+        let value = match graph[output.value].op {
+            Op::Cast(to, of) if to == output.dtype && graph.ty(of).elem == Elem::F32 => of,
+            _ => output.value,
+        };
+        match graph[value].op {
+            _ if self.is_elements(value) => Some(None),
+            Op::Binary(Binary::Subtract, a, b) if self.is_elements(a) => {
+                // What signed ones are moved up by is subtracted with it, and bf16 holds 8 bits of both.
+                let exact = |zero| self.narrow().offset() == 0 || zero != DType::U8;
+                self.small(b).is_some_and(exact).then_some(Some(b))
+            }
+            _ => None,
+        }
+    }
+
     /// Integers of 4 bits with a zero point of as many or none, and a scale of the operand's type or none: 16-bit arithmetic
     /// rounds their product as often as f32 does, once. What signed ones are moved up by, the type, zero point and scale.
     fn scaled_nibbles(&self) -> Option<(u32, Half, [Option<NodeId>; 2])> {
@@ -123,12 +160,16 @@ impl<'a, 'k> Elements<'a, 'k> {
 
     /// A small integer that all elements share, which decoding subtracts for free.
     fn zero_point(&self, node: NodeId) -> Option<Reg<'k, F32>> {
+        self.small(node).filter(|_| self.narrow().is_integer()).map(|_| self.value(node))
+    }
+
+    /// The type of a node that is an input of small integers, as floats.
+    fn small(&self, node: NodeId) -> Option<DType> {
         let graph = self.widened.graph;
         let Op::Cast(_, of) = graph[node].op else { return None };
         let Op::Input(input) = graph[of].op else { return None };
         let dtype = graph.inputs()[input.0 as usize].dtype;
-        let small = matches!(dtype, DType::I4 | DType::U4 | DType::I8 | DType::U8);
-        (small && self.narrow().is_integer()).then(|| self.value(node))
+        matches!(dtype, DType::I4 | DType::U4 | DType::I8 | DType::U8).then_some(dtype)
     }
 
     fn narrow(&self) -> Narrow {

@@ -26,21 +26,20 @@ pub(crate) struct Pending<'k> {
     at: Option<Var<'k, U64>>,
 }
 
-/// Where the values of a row begin.
+/// Where the values of a row begin, each in its batch.
 pub(crate) fn rows<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
-    batch: Batch<'k>,
+    batch: impl Fn(usize) -> Batch<'k>,
     row: Reg<'k, U32>,
 ) -> Vec<RowBase<'k>> {
-    let base = |shared: &Option<SharedValue<'k>>| match shared.as_ref().map(|it| &it.given) {
-        Some(SharedGiven::Memory { memory, rows, .. }) => {
-            let row = run_of_row(row, *rows);
-            RowBase(Some(memory.element(k, (batch, row, k.imm(0)))))
-        }
-        Some(SharedGiven::Host(_)) | None => RowBase(None),
+    let base = |(place, shared): (usize, &Option<SharedValue<'k>>)| {
+        let given = shared.as_ref().map(|it| &it.given);
+        let Some(SharedGiven::Memory { memory, rows, .. }) = given else { return RowBase(None) };
+        let row = run_of_row(row, *rows);
+        RowBase(Some(memory.element(k, (batch(place), row, k.imm(0)))))
     };
-    values.0.iter().map(base).collect()
+    values.0.iter().enumerate().map(base).collect()
 }
 
 /// Loads the values of a row at an element of the contraction.
