@@ -135,8 +135,10 @@ impl Plan<'_> {
         if self.schedule.tile.is_swapped() {
             // Each warp of those that a stage is for reads with loads, and with products.
             let consumers = Consumers::Warps(4 * self.schedule.tile.multipliers() / K_PARTS);
-            let agents = Agents { producers: 1, consumers, grid: Grid::ONE };
-            let ring = Ring::new(k, k.region(&self.barriers), self.schedule.stages, agents);
+            let grid = grid(self.schedule.tile.cluster);
+            let agents = Agents { producers: 1, consumers, grid };
+            let stages = self.schedule.swapped_stages();
+            let ring = Ring::new(k, k.region(&self.barriers), stages, agents);
             return Some((mainloop, ring));
         }
         let writers = if mainloop.is_staged() { self.movers() } else { 4 };

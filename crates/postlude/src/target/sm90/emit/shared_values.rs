@@ -68,7 +68,10 @@ impl<'k> SharedValues<'k> {
                 Along::Columns(ColumnScale::Run(run)) | Along::Rows(run) => run.max(1),
             };
             let (memory, run) = (scale.memory.clone(), Some(scale.run));
-            Some(SharedValue { dtype: DType::F32, given: SharedGiven::Memory { memory, rows, run } })
+            Some(SharedValue {
+                dtype: DType::F32,
+                given: SharedGiven::Memory { memory, rows, run },
+            })
         };
         SharedValues(self.0.iter().cloned().chain(scales.iter().map(factor)).collect())
     }

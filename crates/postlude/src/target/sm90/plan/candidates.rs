@@ -314,7 +314,7 @@ impl Needs {
         let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
         let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
-        let swapped: &[Tile] = if widened { &[SWAPPED] } else { &[] };
+        let swapped: &[Tile] = if widened { &SWAPPED } else { &[] };
         swapped.iter().chain(CANDIDATES).chain(whole_rows).chain(held).chain(elements)
     }
 

@@ -67,10 +67,9 @@ pub(crate) fn scales_sums(graph: &Graph) -> bool {
             matches!(right, Some(OperandElement::E4M3 | OperandElement::E5M2))
         }
         OperandElement::BF16 | OperandElement::F16 => right == left,
-        OperandElement::I8
-        | OperandElement::U8
-        | OperandElement::TF32
-        | OperandElement::F32 => false,
+        OperandElement::I8 | OperandElement::U8 | OperandElement::TF32 | OperandElement::F32 => {
+            false
+        }
     };
     let taken = |scale: &BlockScale| {
         let columns = match scale.side {

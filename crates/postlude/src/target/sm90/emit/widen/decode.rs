@@ -222,14 +222,16 @@ impl<'k> Picks<'k> {
         };
         match narrow {
             Narrow::Nibbles { offset } => {
-                let (both, rest) = (words[0].permute(words[1], self.pair.cast::<B32>()), rest(offset));
+                let (both, rest) =
+                    (words[0].permute(words[1], self.pair.cast::<B32>()), rest(offset));
                 // The second of a pair stays where it is in the upper copy.
                 let (mask, moved) = (0x00f0_000f_u32, offset * 0x0010_0001);
                 [both, (both.cast::<U32>() >> 8).cast::<B32>()]
                     .map(|both| whole(both.lop3(mask, moved, AND_XOR), TO_64THS[1], rest))
             }
             Narrow::Bytes { offset } => {
-                let (selector, rest) = (self.first.mad(0x0101, k.imm(BYTES_OF_HALVES)), rest(offset));
+                let (selector, rest) =
+                    (self.first.mad(0x0101, k.imm(BYTES_OF_HALVES)), rest(offset));
                 words.map(|word| {
                     let pair = moved(word, offset * 0x0101_0101).permute(0, selector.cast::<B32>());
                     whole(pair, TO_64THS[0], rest)

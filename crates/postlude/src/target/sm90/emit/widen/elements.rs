@@ -26,6 +26,11 @@ pub(crate) struct Elements<'a, 'k> {
     known: RefCell<Vec<Option<Reg<'k, F32>>>>,
 }
 
+/// Integers as they are, or less their zero point.
+struct Integers {
+    zero: Option<NodeId>,
+}
+
 impl<'a, 'k> Elements<'a, 'k> {
     pub(crate) fn new(
         widened: Widened<'a>,
@@ -74,8 +79,10 @@ impl<'a, 'k> Elements<'a, 'k> {
         picks: &Picks<'k>,
         words: [Reg<'k, B32>; 2],
     ) -> Vec<Reg<'k, B32>> {
-        let Some(less) = self.integers() else { panic!("compiler bug: no integers are widened") };
-        picks.sixty_fourths(self.narrow(), words, less.map(|less| self.value(less))).to_vec()
+        let Some(Integers { zero }) = self.integers() else {
+            panic!("compiler bug: no integers are widened")
+        };
+        picks.sixty_fourths(self.narrow(), words, zero.map(|zero| self.value(zero))).to_vec()
     }
 
     /// Whether they are integers in bf16, with a zero point of 8 bits at most or none.
@@ -83,8 +90,8 @@ impl<'a, 'k> Elements<'a, 'k> {
         self.widened.graph.outputs()[0].dtype == DType::BF16 && self.integers().is_some()
     }
 
-    /// The zero point, if any, of integers that nothing else is done to.
-    fn integers(&self) -> Option<Option<NodeId>> {
+    /// Integers that nothing but a zero point is taken from.
+    fn integers(&self) -> Option<Integers> {
         let graph = self.widened.graph;
         if !self.narrow().is_integer() {
             return None;
@@ -94,15 +101,14 @@ impl<'a, 'k> Elements<'a, 'k> {
             Op::Cast(to, of) if to == output.dtype && graph.ty(of).elem == Elem::F32 => of,
             _ => output.value,
         };
-        match graph[value].op {
-            _ if self.is_elements(value) => Some(None),
-            Op::Binary(Binary::Subtract, a, b) if self.is_elements(a) => {
-                // What signed ones are moved up by is subtracted with it, and bf16 holds 8 bits of both.
-                let exact = |zero| self.narrow().offset() == 0 || zero != DType::U8;
-                self.small(b).is_some_and(exact).then_some(Some(b))
-            }
-            _ => None,
+        if self.is_elements(value) {
+            return Some(Integers { zero: None });
         }
+        let Op::Binary(Binary::Subtract, a, b) = graph[value].op else { return None };
+        // What signed ones are moved up by is subtracted with it, and bf16 holds 8 bits of both.
+        let exact = |zero| self.narrow().offset() == 0 || zero != DType::U8;
+        let suits = self.is_elements(a) && self.small(b).is_some_and(exact);
+        suits.then_some(Integers { zero: Some(b) })
     }
 
     /// Integers of 4 bits with a zero point of as many or none, and a scale of the operand's type or none: 16-bit arithmetic
