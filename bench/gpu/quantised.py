@@ -20,10 +20,10 @@ import postlude
 
 BYTES = 160 << 20
 W8 = """kernel w8a16(A: bf16[M, K], W: u8[N, K], zero: u8[N, K/64], s: f32[N, K/64]) -> D: bf16[M, N] {
-    D = A @ bf16((f32(W) - f32(zero)) * s).T
+    D = A @ (bf16(f32(W) - f32(zero)) * s).T
 }"""
 W4 = """kernel w4a16(A: bf16[M, K], W: u4[N, K], zero: u4[N, K/128], s: f32[N, K/128]) -> D: bf16[M, N] {
-    D = A @ bf16((f32(W) - f32(zero)) * s).T
+    D = A @ (bf16(f32(W) - f32(zero)) * s).T
 }"""
 
 

@@ -453,6 +453,18 @@ impl<'k, A: Tma> Ring<'k, A> {
         self.advance(&at.cursor);
     }
 
+    /// The same, but `read` says itself when this group's reads of the slot before are complete: it calls what it is given, once.
+    pub fn consume_releasing(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>, &dyn Fn())) {
+        self.wait(self.full, &at.cursor);
+        read(at.cursor.stage.get(), &|| {
+            self.meet();
+            self.release(at, at.held_stage.get(), at.held.get());
+        });
+        at.held_stage.set(at.cursor.stage);
+        at.held.set(at.releaser);
+        self.advance(&at.cursor);
+    }
+
     /// Releases the last slot of a run of [`Ring::consume_behind`], when all reads are complete.
     pub fn release_held(&self, at: &Consumer<'k>) {
         self.release(at, at.held_stage.get(), at.held.get());

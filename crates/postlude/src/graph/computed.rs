@@ -122,7 +122,10 @@ impl Graph {
 
     /// The same graph whose launch computes this input as it loads it.
     pub(crate) fn in_mainloop(mut self, input: InputId) -> Graph {
-        self.inputs[input.0 as usize].in_mainloop = true;
+        let input = &mut self.inputs[input.0 as usize];
+        input.in_mainloop = true;
+        // Factors that left it are not read.
+        input.computed = input.computed.take().map(|graph| Arc::new(graph.with_read_inputs()));
         self
     }
 

@@ -76,7 +76,7 @@ impl Compiled {
 /// The graph that the CPU engine runs in the place of one: it scales elements, and reads operands from memory.
 pub(super) fn on_cpu(optimised: &Arc<Graph>) -> Arc<Graph> {
     let stored = || Arc::new((**optimised).clone().with_stored_operands());
-    let plain = optimise::without_scales(optimised).map(Arc::new);
-    let plain = plain.or_else(|| optimised.has_operand_in_mainloop().then(stored));
-    plain.unwrap_or_else(|| optimised.clone())
+    let stored = optimised.has_operand_in_mainloop().then(stored);
+    let stored = stored.unwrap_or_else(|| optimised.clone());
+    optimise::without_scales(&stored).map_or(stored, Arc::new)
 }

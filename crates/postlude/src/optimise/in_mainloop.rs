@@ -12,7 +12,7 @@ pub(crate) fn operands_in_mainloop(
 ) -> Option<(Side, Graph)> {
     let [product] = graph.products() else { return None };
     let segmented = graph.ends().or(graph.contraction_ends()).is_some();
-    if graph.has_scales() || graph.has_operand_in_mainloop() || segmented {
+    if graph.has_operand_in_mainloop() || segmented {
         return None;
     }
     let candidate = |side: &Side| {

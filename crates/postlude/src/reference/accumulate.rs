@@ -212,6 +212,8 @@ impl Dots {
                 .sum();
             total += sum.total * factor;
             magnitude += (sum.magnitude + spread) * most;
+            // Narrow integers may be multiplied as 64ths, whose products are lost sooner.
+            lost += 64.0 * f32::MIN_POSITIVE as f64 * a.len() as f64 * most;
             lost += sum.lost * most + spread * most;
             lost += sum.magnitude * (most - factor.abs()).abs().max(factor_spread(f, g));
             let of = |x: &[f64], f: Value| {

@@ -214,21 +214,17 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: Option<&Ring<'k, 
 /// Bytes that a thread clears at a time.
 const VECTOR_BYTES: u32 = 16;
 
-/// All threads clear the rows of A that no load writes, which products read, or their sums.
+/// All threads clear the rows of A that no load writes, which products read. Where A and B are swapped, none reads them.
 fn clear_short_rows(k: Kernel<'_, Sm90a>, plan: &Plan<'_>) {
     let schedule = plan.schedule;
-    let Some(loaded) = schedule.short_rows() else { return };
-    // Where A and B are swapped, no product reads such rows, but the epilogue reads their sums.
-    let (region, row_bytes, copies) = if schedule.tile.is_swapped() {
-        (&plan.partials, schedule.swapped_row_floats() * 4, 1)
-    } else {
-        (&plan.stages, STAGE_ROW_BYTES, schedule.stages)
+    let Some(loaded) = schedule.short_rows().filter(|_| !schedule.tile.is_swapped()) else {
+        return;
     };
-    let bytes = (schedule.tile.rows - loaded) * row_bytes;
-    let first = k.region(region) + loaded * row_bytes;
+    let bytes = (schedule.tile.rows - loaded) * STAGE_ROW_BYTES;
+    let first = k.region(&plan.stages) + loaded * STAGE_ROW_BYTES;
     let (thread, step) = (k.thread() * VECTOR_BYTES, schedule.threads() * VECTOR_BYTES);
     k.for_(thread, bytes, step, |at| {
-        for stage in 0..copies {
+        for stage in 0..schedule.stages {
             let to = first + stage * schedule.stage_bytes() + at;
             k.store_shared(to, [k.imm::<B32>(0); 4]);
         }

@@ -5,7 +5,7 @@ use postlude_ptx::target::Tma;
 
 use crate::dtype::DType;
 use crate::graph::{BlockScale, Graph, Product, Side};
-use crate::target::sm90::plan::{ColumnScale, STAGE_ROW_BYTES, scaled_rows};
+use crate::target::sm90::plan::{ColumnScale, OperandElement, scaled_rows};
 
 use super::batch::declared_dims;
 use super::memory::Memory;
@@ -14,7 +14,8 @@ use super::memory::Memory;
 pub(super) struct ScaleParameter<'k> {
     pub(super) memory: Memory<'k>,
     pub(super) along: Along,
-    /// Stages of a run of K.
+    /// K of a run, and its stages.
+    pub(super) run: u32,
     pub(super) stages: u32,
 }
 
@@ -31,12 +32,14 @@ impl<'k> ScaleParameter<'k> {
     /// Declares the block scales of a product, in its order.
     pub(super) fn declare_all<C: Tma>(k: Kernel<'k, C>, graph: &Graph) -> Vec<Self> {
         let Some(product) = graph.products().first() else { return Vec::new() };
+        let [element, _] = OperandElement::of_product(graph);
         let declare = |(place, scale): (usize, &BlockScale)| {
             let (name, dims) = (format!("scale{place}"), declared_dims(graph.space()));
             ScaleParameter {
                 memory: Memory::declare(k, &name, (DType::F32, dims), None),
                 along: Along::of(graph, product, scale),
-                stages: scale.run / STAGE_ROW_BYTES,
+                run: scale.run,
+                stages: scale.run / element.stage_depth(),
             }
         };
         product.scales.iter().enumerate().map(declare).collect()

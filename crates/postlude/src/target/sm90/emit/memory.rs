@@ -11,6 +11,7 @@ use super::batch::{Coordinate, parameter_name};
 
 /// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns; of packed elements,
 /// the bits.
+#[derive(Clone)]
 pub(super) struct Memory<'k> {
     pub(super) dtype: DType,
     pointer: PointerParameter<'k>,

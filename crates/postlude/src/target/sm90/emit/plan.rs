@@ -12,7 +12,7 @@ use crate::dtype::{DType, Elem};
 use crate::functions::Accuracy;
 use crate::graph::{Graph, Kind, MathMode, NodeId, Op, Output, accuracies};
 use crate::lower::TileProgram;
-use crate::target::sm90::plan::{Mainloop, OperandLoad, Sm90Schedule, reused};
+use crate::target::sm90::plan::{K_PARTS, Mainloop, OperandLoad, Sm90Schedule, reused};
 
 use super::operand::grid;
 use super::short;
@@ -133,10 +133,12 @@ impl Plan<'_> {
     ) -> Option<(&Mainloop, Ring<'k, C>)> {
         let mainloop = self.schedule.needs.mainloop.as_ref()?;
         if self.schedule.tile.is_swapped() {
-            // Each of their warps reads with loads, and with products.
-            let consumers = Consumers::Warps(4 * self.schedule.tile.multipliers());
-            let agents = Agents { producers: 1, consumers, grid: Grid::ONE };
-            let ring = Ring::new(k, k.region(&self.barriers), self.schedule.stages, agents);
+            // Each warp of those that a stage is for reads with loads, and with products.
+            let consumers = Consumers::Warps(4 * self.schedule.tile.multipliers() / K_PARTS);
+            let grid = grid(self.schedule.tile.cluster);
+            let agents = Agents { producers: 1, consumers, grid };
+            let stages = self.schedule.swapped_stages();
+            let ring = Ring::new(k, k.region(&self.barriers), stages, agents);
             return Some((mainloop, ring));
         }
         let writers = if mainloop.is_staged() { self.movers() } else { 4 };

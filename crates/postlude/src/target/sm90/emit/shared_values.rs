@@ -7,16 +7,19 @@ use postlude_ptx::types::F32;
 
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, greatest_divisor};
-use crate::target::sm90::plan::Widened;
+use crate::target::sm90::plan::{ColumnScale, Widened};
 
+use super::block_scale::{Along, ScaleParameter};
 use super::memory::Memory;
 
 /// An input that elements share.
+#[derive(Clone)]
 pub(super) struct SharedValue<'k> {
     pub(super) dtype: DType,
     pub(super) given: SharedGiven<'k>,
 }
 
+#[derive(Clone)]
 pub(super) enum SharedGiven<'k> {
     Host(NumberParameter<'k, F32>),
     /// In memory: rows that share one, and elements of K, if it varies along them.
@@ -55,6 +58,22 @@ impl<'k> SharedValues<'k> {
             Some(SharedValue { dtype, given })
         };
         SharedValues(graph.inputs().iter().enumerate().map(declare).collect())
+    }
+
+    /// These, and behind them the block scales of the operand's rows.
+    pub(super) fn with_scales(&self, scales: &[ScaleParameter<'k>]) -> Self {
+        let factor = |scale: &ScaleParameter<'k>| {
+            let rows = match scale.along {
+                Along::Columns(ColumnScale::Each) => 1,
+                Along::Columns(ColumnScale::Run(run)) | Along::Rows(run) => run.max(1),
+            };
+            let (memory, run) = (scale.memory.clone(), Some(scale.run));
+            Some(SharedValue {
+                dtype: DType::F32,
+                given: SharedGiven::Memory { memory, rows, run },
+            })
+        };
+        SharedValues(self.0.iter().cloned().chain(scales.iter().map(factor)).collect())
     }
 
     /// Elements of K that share each value that varies along them.

@@ -2,20 +2,22 @@
 //! of A in shared memory.
 //!
 //! In: stages of a span of narrow rows of B and of the same K of A. Out: sums of a tile as any other product leaves them.
-//! Half of the warpgroups multiply the first half of every span's K, half the other; what they sum has rows and columns swapped,
-//! and is added up in shared memory, from where the math warpgroup reads it for its epilogue.
+//! Half of the warpgroups multiply every other span, half the rest; what they sum has rows and columns swapped, and is added up
+//! in shared memory, from where the math warpgroup reads it for its epilogue.
+//! Where the product has block scales of B, wgmma sums one run of K at a time, and threads add it to the tile's sums, times its
+//! factor, just before wgmma begins the next run.
 //! Invariant: while wgmma reads fragments of one unit, threads compute those of the next.
 
 use postlude_ptx::kernel::{
     Descriptor, DescriptorLayout, Kernel, MatrixType, Reg, SharedAddress, Var, WgmmaForm,
 };
-use postlude_ptx::ring::{Consumer, Receivers, Ring};
+use postlude_ptx::ring::{Consumer, Far, Receivers, Ring};
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{B32, F32, Pred, U32};
 
 use crate::graph::greatest_divisor;
 use crate::target::sm90::plan::{
-    K_PARTS, OperandElement, SPAN_BYTES, SWAPPED_COLUMNS, THREAD_BYTES, Widened, widened_operand,
+    K_PARTS, OperandElement, SWAPPED_COLUMNS, THREAD_BYTES, Widened, widened_operand,
 };
 
 use super::batch::Batch;
@@ -31,7 +33,7 @@ use super::tile_scheduler::{TileScheduler, WorkTile};
 use super::values::{Evaluator, Value};
 use super::warpgroup::WarpgroupIndex;
 use super::widen::values::{self, Pending, RowBase};
-use super::widen::{Elements, Picks};
+use super::widen::{Elements, Picks, SIXTY_FOURTH};
 
 /// The named barrier of all warpgroups that multiply: others are numbered from 1.
 const BARRIER: u32 = 15;
@@ -57,9 +59,10 @@ pub(super) fn load<'k>(
     else {
         panic!("compiler bug: no maps of operands that are swapped")
     };
+    let span_bytes = right.part.span;
     let (stages, pieces_of_span) =
-        (k.region(&plan.stages), SPAN_BYTES * 8 / bits / right.part.depth);
-    let bytes = schedule.tile.columns * SPAN_BYTES;
+        (k.region(&plan.stages), span_bytes * 8 / bits / right.part.depth);
+    let bytes = schedule.tile.columns * span_bytes;
     let at = ring.producer();
     for_tiles(k, parameters, scheduler, |steps, pieces| {
         k.for_(0, steps, pieces_of_span, |step| {
@@ -87,8 +90,8 @@ pub(super) fn help<'k>(
     ring: &Ring<'k, Sm90a>,
     number: Reg<'k, U32>,
 ) {
-    let multiplier = Multiplier::new(k, plan, parameters, number);
-    let at = ring.consumer(k.thread() & 31);
+    let multiplier = Multiplier::new(k, plan, parameters, ring, number);
+    let at = multiplier.first_slot(ring);
     scheduler.for_each(|work_tile| {
         multiplier.multiply(ring, &at, work_tile);
         multiplier.add_up();
@@ -107,10 +110,10 @@ pub(super) fn multiply<'k>(
 ) {
     let tile = plan.schedule.tile;
     let rank = k.thread() & 127;
-    let multiplier = Multiplier::new(k, plan, parameters, k.imm(tile.multipliers() - 1));
+    let multiplier = Multiplier::new(k, plan, parameters, ring, k.imm(tile.multipliers() - 1));
     let warpgroup = WarpgroupIndex::new(k, tile, k.imm(0));
     let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
-    let at = ring.consumer(k.thread() & 31);
+    let at = multiplier.first_slot(ring);
     let tile_of = |work_tile: &WorkTile<'k>| {
         let prefetched = epilogue.begin(work_tile);
         multiplier.multiply(ring, &at, work_tile);
@@ -129,11 +132,10 @@ pub(super) fn multiply<'k>(
     epilogue.drain();
 }
 
-/// A thread's row of narrow elements: where values that they share begin, and what was loaded of them for this span and for
-/// some behind it, by run.
+/// A thread's row of narrow elements: where values that they share begin, and what was loaded of them for the next span, by run.
 struct Row<'k> {
     bases: Vec<RowBase<'k>>,
-    pending: Vec<Vec<Vec<Pending<'k>>>>,
+    pending: Vec<Vec<Pending<'k>>>,
 }
 
 /// A warpgroup that multiplies.
@@ -142,10 +144,16 @@ struct Multiplier<'a, 'k> {
     plan: &'a Plan<'a>,
     parameters: &'a Parameters<'k>,
     widened: Widened<'a>,
-    values: &'a SharedValues<'k>,
+    /// What elements share, and behind that the block scales of columns.
+    values: SharedValues<'k>,
+    /// Where block scales begin among those.
+    scales: usize,
     bits: u32,
-    /// Which part of a span's K it has.
+    /// Which part of the spans it has.
     part: Reg<'k, U32>,
+    /// Spans of all work tiles before this one, and how far its next span's slot is behind one.
+    before: Var<'k, U32>,
+    others: Far<'k>,
     /// The first of the thread's two columns in the tile.
     column: Reg<'k, U32>,
     lane: Reg<'k, U32>,
@@ -153,9 +161,19 @@ struct Multiplier<'a, 'k> {
     /// Bytes to the first unit of the thread's column in a stage.
     first: Reg<'k, U32>,
     form: WgmmaForm,
-    /// A's rows in the first stage, at this part of K.
+    /// A's rows in the first stage.
     rows: Descriptor<'k>,
     sums: Vec<Var<'k, F32>>,
+    /// Where block scales multiply sums: those of runs.
+    run_sums: Option<RunSums<'k>>,
+    /// Whether elements are multiplied as 64ths.
+    sixty_fourths: bool,
+}
+
+/// Sums of one run of K, and their factors in each of the thread's columns.
+struct RunSums<'k> {
+    sums: Vec<Var<'k, F32>>,
+    factors: [Var<'k, F32>; ROWS],
 }
 
 impl<'a, 'k> Multiplier<'a, 'k> {
@@ -163,6 +181,7 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         k: Kernel<'k, Sm90a>,
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
+        ring: &Ring<'k, Sm90a>,
         number: Reg<'k, U32>,
     ) -> Self {
         let (schedule, found) = (plan.schedule, widened_operand(plan.graph));
@@ -178,49 +197,77 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         let (warp, lane) = (k.uniform((k.thread() & 127) >> 5), k.thread() & 31);
         let column = block.mad(SWAPPED_COLUMNS, Fragment::row(warp, lane));
         let picks = Picks::new(k, lane);
-        let swizzled = (part * UNITS) ^ Fragment::row_in_warp(lane);
-        let first = column.mad(LINE_BYTES, swizzled * THREAD_BYTES);
+        let span_bytes = parameters.operands[1].part.span;
+        // Lines of 128 bytes are swizzled, of one narrow row or of two.
+        let swizzle = (column * span_bytes / LINE_BYTES) & (span_bytes / THREAD_BYTES - 1);
+        let first = column.mad(span_bytes, swizzle * THREAD_BYTES);
         // Of 8-bit elements a thread loads the four that its pair is among.
         let first = if bits == 8 { first + Fragment::half_of_group(lane) * 4 } else { first };
         let element: MatrixType = matrix_type(OperandElement::of_product(plan.graph)[0]);
         let form = WgmmaForm::new(schedule.swapped_rows(), element, element);
-        let pieces = SPAN_BYTES * 8 / bits / parameters.operands[1].part.depth;
-        let part_bytes = pieces / K_PARTS * schedule.swapped_piece_bytes();
-        let rows = k.region(&plan.stages) + schedule.tile.columns * SPAN_BYTES + part * part_bytes;
+        let rows = k.region(&plan.stages) + schedule.tile.columns * span_bytes;
         let rows = k.descriptor(rows, DescriptorLayout::K_MAJOR_128);
-        let sums = (0..form.n / 2).map(|_| k.unset()).collect();
+        let unset = || (0..form.n / 2).map(|_| k.unset()).collect::<Vec<_>>();
+        let evaluator = Evaluator { k, plan, parameters };
+        let elements = Elements::new(widened, evaluator, &[]);
+        let scaled = !parameters.scales.is_empty();
+        let run = || RunSums { sums: unset(), factors: [k.unset(), k.unset()] };
         Multiplier {
             k,
             plan,
             parameters,
             widened,
-            values,
+            values: values.with_scales(&parameters.scales),
+            scales: values.0.len(),
             bits,
             part,
+            before: k.var(0),
+            others: ring.far(k.imm(K_PARTS - 1)),
             column,
             lane,
             picks,
             first,
             form,
             rows,
-            sums,
+            sums: unset(),
+            sixty_fourths: scaled && elements.are_sixty_fourths(),
+            run_sums: scaled.then(run),
         }
     }
 
-    /// Elements of a unit of a row: what a thread loads at a time.
-    fn unit(&self) -> u32 {
-        THREAD_BYTES * 8 / self.bits
+    /// Bytes of a narrow row of a span.
+    fn span_bytes(&self) -> u32 {
+        self.parameters.operands[1].part.span
     }
 
     /// Elements of a span.
     fn span(&self) -> u32 {
-        SPAN_BYTES * 8 / self.bits
+        self.span_bytes() * 8 / self.bits
     }
 
-    /// Elements of this warpgroup's part of a span that share all values.
+    /// Elements of a span that share all values.
     fn run(&self) -> u32 {
-        let own = self.span() / K_PARTS;
-        self.values.run().map_or(own, |run| greatest_divisor(run, own))
+        self.values.run().map_or(self.span(), |run| greatest_divisor(run, self.span()))
+    }
+
+    /// Elements of a row that are multiplied at a time: of 4 bits, as many as a thread loads.
+    fn chunk(&self) -> u32 {
+        let many = self.form.n >= MANY_ROWS && self.bits == 8;
+        let most = if many { DEPTH } else { 2 * DEPTH };
+        greatest_divisor(self.run(), most)
+    }
+
+    /// Where its first span's slot is.
+    fn first_slot(&self, ring: &Ring<'k, Sm90a>) -> Consumer<'k> {
+        let at = ring.consumer(self.k.thread() & 31);
+        ring.skip(&at, &ring.far(self.part));
+        at
+    }
+
+    /// Whether the slot of the span before is released only when a span's products are under way: while each warpgroup holds one
+    /// and waits for one, others have to be on their way.
+    fn holds_slot(&self) -> bool {
+        self.plan.schedule.swapped_stages() > 2 * K_PARTS
     }
 
     /// Multiplies all spans of a tile.
@@ -228,139 +275,195 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         let k = self.k;
         let batched: Vec<_> =
             self.parameters.operands[1].batched.iter().map(|has| has.load()).collect();
-        let batch = work_tile.batch.of_operand(&batched);
+        let own = work_tile.batch.of_operand(&batched);
+        let batch = |place: usize| if place < self.scales { own } else { work_tile.batch };
+        let spans = work_tile.steps / (self.span() / self.parameters.operands[1].part.depth);
+        // Its slots are as far apart in all work tiles.
+        let first = (self.part + self.before.get()) & (K_PARTS - 1);
+        self.before.set(self.before.get() + spans);
         let rows: [Row<'k>; ROWS] = std::array::from_fn(|row| {
             let column = work_tile.column + self.column + row as u32 * Fragment::SECOND_ROW;
-            self.begin(batch, column.min(self.parameters.columns - 1))
+            self.begin(batch, column.min(self.parameters.columns - 1), first)
         });
-        let spans = work_tile.steps / (self.span() / self.parameters.operands[1].part.depth);
-        // By itself, so that ptxas sees that no sum survives from one work tile to the next.
-        ring.consume_behind(at, |stage| self.span_of(&rows, stage, (None, spans)));
-        k.for_(1, spans, 1, |span| {
-            ring.consume_behind(at, |stage| self.span_of(&rows, stage, (Some(span), spans)));
+        // Here, so that ptxas sees that no sum survives from one work tile to the next.
+        self.sums.iter().for_each(|sum| sum.set(0.0));
+        if let Some(run) = &self.run_sums {
+            run.sums.iter().chain(&run.factors).for_each(|sum| sum.set(0.0));
+        }
+        k.for_(first, spans, K_PARTS, |span| {
+            let span = (span, spans);
+            if self.holds_slot() {
+                ring.consume_releasing(at, |stage, release| {
+                    self.span_of(&rows, stage, span, release);
+                });
+            } else {
+                ring.consume(at, |stage| {
+                    self.span_of(&rows, stage, span, &|| {});
+                    k.wgmma_wait(0);
+                });
+            }
+            ring.skip(at, &self.others);
         });
         k.wgmma_wait(0);
         ring.release_held(at);
+        self.add_run();
+        if self.sixty_fourths {
+            self.sums.iter().for_each(|sum| sum.set(sum.get() * (1.0 / SIXTY_FOURTH)));
+        }
     }
 
-    /// Spans whose shared values are in registers: memory takes longer than one span, but sums of many rows leave few registers.
-    fn ahead(&self) -> u32 {
-        if self.form.n < MANY_ROWS { 2 } else { 1 }
+    /// Adds the sums of a run of K to the tile's, where wgmma sums runs.
+    fn add_run(&self) {
+        let Some(run) = &self.run_sums else { return };
+        for (place, (sum, more)) in self.sums.iter().zip(&run.sums).enumerate() {
+            let factor = run.factors[place % Fragment::GROUP_ELEMENTS / 2];
+            sum.set(more.get().fma(factor.get(), sum.get()));
+        }
     }
 
-    /// Loads what the first spans' elements of a column share.
-    fn begin(&self, batch: Batch<'k>, column: Reg<'k, U32>) -> Row<'k> {
-        let k = self.k;
-        let bases = values::rows(self.values, k, batch, column);
-        let load = |span: u32, run: u32| {
-            values::load(self.values, k, &bases, self.depth(k.imm(span), run))
-        };
-        let runs = self.span() / K_PARTS / self.run();
-        let pending = (0..self.ahead()).map(|span| (0..runs).map(|run| load(span, run)).collect());
-        let pending = pending.collect();
-        values::prefetch(self.values, k, &bases, self.parameters.inner);
-        Row { bases, pending }
-    }
-
-    /// The first element along the contraction of a run of this warpgroup's part of a span.
-    fn depth(&self, span: Reg<'k, U32>, run: u32) -> Reg<'k, U32> {
-        let own = self.part * (self.span() / K_PARTS) + run * self.run();
-        // Behind the last span there is none to load for.
-        span.mad(self.span(), own).min(self.parameters.inner - 1)
-    }
-
-    /// Loads what the elements of the span of this number share.
-    fn reload(&self, rows: &[Row<'k>; ROWS], span: Reg<'k, U32>, spans: Reg<'k, U32>) {
-        // Runs lie in every span alike.
-        let alike = self.values.runs().all(|run| self.span().is_multiple_of(run));
-        for row in rows {
-            for pair in row.pending.windows(2) {
-                pair[0].iter().zip(&pair[1]).for_each(|(to, from)| values::copy(to, from));
-            }
-            let last = row.pending.last().map_or(&[][..], Vec::as_slice);
-            for (run, pending) in (0..).zip(last) {
-                if alike {
-                    let on = (self.span(), span.lt(spans));
-                    values::advance(self.values, self.k, &row.bases, pending, on);
-                } else {
-                    let depth = self.depth(span, run);
-                    values::reload(self.values, self.k, &row.bases, pending, depth);
-                }
+    /// Begins a run of K behind the one before: what elements share there has its factors, of each of the thread's columns.
+    fn begin_run(&self, shared: &[Vec<Option<Value<'k>>>; ROWS]) {
+        let Some(run) = &self.run_sums else { return };
+        self.k.wgmma_wait(0);
+        self.add_run();
+        for (to, shared) in run.factors.iter().zip(shared) {
+            let factors = shared[self.scales..].iter().flatten().map(|value| value.float());
+            if let Some(factor) = factors.reduce(|all, factor| all * factor) {
+                to.set(factor);
             }
         }
     }
 
-    /// Multiplies a tile's first span, or the one of this number, and loads what the next one's elements share.
+    /// Loads what the elements of a column share in its first span.
+    fn begin(
+        &self,
+        batch: impl Fn(usize) -> Batch<'k>,
+        column: Reg<'k, U32>,
+        first: Reg<'k, U32>,
+    ) -> Row<'k> {
+        let k = self.k;
+        let bases = values::rows(&self.values, k, batch, column);
+        let load = |run| values::load(&self.values, k, &bases, self.depth(first, run));
+        let pending = (0..self.span() / self.run()).map(load).collect();
+        values::prefetch(&self.values, k, &bases, self.parameters.inner);
+        Row { bases, pending }
+    }
+
+    /// The first element along the contraction of a run of a span.
+    fn depth(&self, span: Reg<'k, U32>, run: u32) -> Reg<'k, U32> {
+        // Behind the last span there is none to load for.
+        span.mad(self.span(), self.k.imm(run * self.run())).min(self.parameters.inner - 1)
+    }
+
+    /// What elements of a run share, in each of the thread's columns, and loads the same of the span of this number.
+    fn take(
+        &self,
+        rows: &[Row<'k>; ROWS],
+        run: u32,
+        (next, spans): (Reg<'k, U32>, Reg<'k, U32>),
+    ) -> [Vec<Option<Value<'k>>>; ROWS] {
+        // Runs lie in every span alike.
+        let alike = self.values.runs().all(|run| self.span().is_multiple_of(run));
+        rows.each_ref().map(|row| {
+            let pending = &row.pending[run as usize];
+            let taken = values::take(&self.values, self.k, pending);
+            if alike && run == 0 {
+                let on = (K_PARTS * self.span(), next.lt(spans));
+                values::advance(&self.values, self.k, &row.bases, pending, on);
+            } else if alike {
+                // One address serves all runs.
+                let (both, behind) = ((&pending[..], &row.pending[0][..]), run * self.run());
+                values::load_behind(&self.values, self.k, &row.bases, both, behind);
+            } else {
+                let depth = self.depth(next, run);
+                values::reload(&self.values, self.k, &row.bases, pending, depth);
+            }
+            taken
+        })
+    }
+
+    /// Multiplies the span of this number, and loads what the elements of the next one share.
     fn span_of(
         &self,
         rows: &[Row<'k>; ROWS],
         stage: Reg<'k, U32>,
-        (number, spans): (Option<Reg<'k, U32>>, Reg<'k, U32>),
+        (number, spans): (Reg<'k, U32>, Reg<'k, U32>),
+        release: &dyn Fn(),
     ) {
         let k = self.k;
-        let next = number.map_or_else(|| k.imm(self.ahead()), |number| number + self.ahead());
-        let shared: Vec<Vec<Vec<Option<Value<'k>>>>> = rows
-            .iter()
-            .map(|row| row.pending[0].iter().map(|one| values::take(self.values, k, one)).collect())
-            .collect();
-        self.reload(rows, next, spans);
-        let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };
-        let of_run = |shared| Elements::new(self.widened, evaluator, shared);
-        let elements: Vec<Vec<Elements<'_, 'k>>> = shared
-            .iter()
-            .map(|row| row.iter().map(|run| of_run(run.as_slice())).collect())
-            .collect();
         let stage_bytes = self.plan.schedule.stage_bytes();
         let narrow = k.region(&self.plan.stages) + stage * stage_bytes;
         let right = self.rows.element(stage, stage_bytes);
+        let evaluator = Evaluator { k, plan: self.plan, parameters: self.parameters };
+        let sums = self.run_sums.as_ref().map_or(&self.sums, |run| &run.sums);
         let mut words = self.words(narrow, 0);
-        for unit in 0..UNITS {
-            let ahead = (unit + 1 < UNITS).then(|| self.words(narrow, unit + 1));
-            let fragments: Vec<_> = (0..self.unit() / DEPTH)
-                .map(|step| {
-                    let run = (unit * self.unit() + step * DEPTH) / self.run();
-                    let of_row = |row: usize| {
-                        let words = words[row][step as usize];
-                        elements[row][run as usize].fragment(&self.picks, words)
-                    };
-                    let [first, second] = [of_row(0), of_row(1)];
-                    [first[0], second[0], first[1], second[1]]
-                })
-                .collect();
-            k.wgmma_fence();
-            for (step, fragment) in (0..).zip(fragments) {
-                let keep = number.is_some() || unit + step > 0;
-                let right = right.advance(self.offset(unit * self.unit() + step * DEPTH));
-                k.wgmma(&self.form, &self.sums, fragment, right, keep);
+        for run in 0..self.span() / self.run() {
+            let shared = self.take(rows, run, (number + K_PARTS, spans));
+            let elements =
+                shared.each_ref().map(|shared| Elements::new(self.widened, evaluator, shared));
+            for first in (run * self.run()..(run + 1) * self.run()).step_by(self.chunk() as usize) {
+                let next = first + self.chunk();
+                let ahead = (next < self.span()).then(|| self.words(narrow, next));
+                let fragments: Vec<_> =
+                    words.iter().map(|words| self.fragment(&elements, *words)).collect();
+                let begins = self.run_sums.is_some() && first == run * self.run();
+                if begins {
+                    self.begin_run(&shared);
+                }
+                k.wgmma_fence();
+                for (step, fragment) in (0..).zip(fragments) {
+                    let right = right.advance(self.offset(first + step * DEPTH));
+                    k.wgmma(&self.form, sums, fragment, right, !begins || step > 0);
+                }
+                k.wgmma_commit();
+                k.wgmma_wait(1);
+                if first == 0 {
+                    release();
+                }
+                words = ahead.unwrap_or_default();
             }
-            k.wgmma_commit();
-            k.wgmma_wait(1);
-            words = ahead.unwrap_or(words);
         }
     }
 
-    /// Bytes from A's first element of this part of K to another.
+    /// The thread's elements of both columns for one step of K, as wgmma takes them.
+    fn fragment(
+        &self,
+        elements: &[Elements<'_, 'k>; ROWS],
+        words: [[Reg<'k, B32>; 2]; ROWS],
+    ) -> [Reg<'k, B32>; 4] {
+        let of_row = |row: usize| {
+            if self.sixty_fourths {
+                elements[row].fragment_of_64ths(&self.picks, words[row])
+            } else {
+                elements[row].fragment(&self.picks, words[row])
+            }
+        };
+        let [first, second] = [of_row(0), of_row(1)];
+        [first[0], second[0], first[1], second[1]]
+    }
+
+    /// Bytes from A's first element of a span to another.
     fn offset(&self, element: u32) -> u32 {
         let depth = self.parameters.operands[1].part.depth;
         let bytes = LINE_BYTES / depth;
         element / depth * self.plan.schedule.swapped_piece_bytes() + element % depth * bytes
     }
 
-    /// Loads a unit of both columns: for each step of K, the words that the thread's elements are in.
-    fn words(&self, narrow: SharedAddress<'k>, unit: u32) -> [Vec<[Reg<'k, B32>; 2]>; ROWS] {
+    /// Loads a chunk of both columns from an element on: for each step of K, the words that the thread's elements are in.
+    fn words(&self, narrow: SharedAddress<'k>, first: u32) -> Vec<[[Reg<'k, B32>; 2]; ROWS]> {
         let k = self.k;
-        let first = narrow + (self.first ^ (unit * THREAD_BYTES));
-        std::array::from_fn(|row| {
-            let from = first + row as u32 * Fragment::SECOND_ROW * LINE_BYTES;
-            if self.bits == 8 {
-                let [low] = k.load_shared::<B32, 1>(from);
-                let [high] = k.load_shared::<B32, 1>(from + THREAD_BYTES / 2);
-                vec![[low, high]]
-            } else {
-                let [a, b, c, d] = k.load_shared::<B32, 4>(from);
-                vec![[a, b], [c, d]]
-            }
-        })
+        let (bytes, row_bytes) = (first * self.bits / 8, Fragment::SECOND_ROW * self.span_bytes());
+        let at = |unit: u32| {
+            let at = narrow + (self.first ^ (bytes + unit * THREAD_BYTES));
+            [at, at + row_bytes]
+        };
+        let word = |from: SharedAddress<'k>| k.load_shared::<B32, 1>(from)[0];
+        if self.bits == 8 {
+            let words = |from: SharedAddress<'k>| [from, from + THREAD_BYTES / 2].map(word);
+            return (0..self.chunk() / DEPTH).map(|step| at(step).map(words)).collect();
+        }
+        let rows = at(0).map(|from| k.load_shared::<B32, 4>(from));
+        (0..2).map(|step| rows.map(|row| [row[2 * step], row[2 * step + 1]])).collect()
     }
 
     /// The place of a sum of this tile in shared memory.
@@ -369,7 +472,7 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         self.k.region(&self.plan.partials) + row.mad(floats, column) * 4
     }
 
-    /// Adds up the sums of all parts of K: warpgroups of the first write theirs, the others add theirs to them.
+    /// Adds up the sums of all parts of the spans: warpgroups of the first write theirs, the others add theirs to them.
     fn add_up(&self) {
         let k = self.k;
         let first = self.place(Fragment::column(self.lane), self.column);
@@ -404,17 +507,16 @@ impl<'a, 'k> Multiplier<'a, 'k> {
     fn whole_sums(&self) -> Vec<Var<'k, F32>> {
         let k = self.k;
         let warp = k.uniform((k.thread() & 127) >> 5);
-        let first = self.place(Fragment::row(warp, self.lane), Fragment::column(self.lane));
-        let second = Fragment::SECOND_ROW * self.plan.schedule.swapped_row_floats() * 4;
+        let first = Fragment::row(warp, self.lane);
+        // Rows behind A's have sums of others, which no output is made of.
+        let places = [first, first + Fragment::SECOND_ROW]
+            .map(|row| self.place(row & (self.form.n - 1), Fragment::column(self.lane)));
         let group = |group: u32| {
-            let first = first + group * Fragment::GROUP_COLUMNS * 4;
-            let rows = [first, first + second].map(|from| k.load_shared::<F32, 2>(from));
+            let rows = places
+                .map(|from| k.load_shared::<F32, 2>(from + group * Fragment::GROUP_COLUMNS * 4));
             rows.into_iter().flatten().map(|sum| k.var(sum)).collect::<Vec<_>>()
         };
         let groups = self.plan.schedule.tile.columns / Fragment::GROUP_COLUMNS;
         (0..groups).flat_map(group).collect()
     }
 }
-
-/// Units of a warpgroup's part of a span.
-const UNITS: u32 = SPAN_BYTES / THREAD_BYTES / K_PARTS;

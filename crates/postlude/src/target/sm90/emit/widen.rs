@@ -17,7 +17,7 @@ use crate::target::sm90::plan::{SPAN_BYTES, THREAD_BYTES, Widened};
 use super::operand::{LINE_BYTES, Part, Piece};
 use super::shared_values::SharedValues;
 use super::values::{Evaluator, Value};
-pub(super) use decode::Picks;
+pub(super) use decode::{Picks, SIXTY_FOURTH};
 pub(super) use elements::Elements;
 use values::{Pending, RowBase};
 
@@ -108,7 +108,7 @@ impl<'k> Widener<'_, 'k> {
         let round = |round: u32| {
             let [row, _] = self.place(round);
             let row = (span.first + row).min(rows - 1);
-            let bases = values::rows(self.values, self.k, span.batch, row);
+            let bases = values::rows(self.values, self.k, |_| span.batch, row);
             let load = |stage| values::load(self.values, self.k, &bases, self.first(span, stage));
             let pending = self.loads().into_iter().map(load).collect();
             (bases, pending)

@@ -231,10 +231,15 @@ impl Tile {
     /// the tensor core would wait for its additions.
     fn promotes(self, mainloop: &Mainloop, needs: &Needs) -> bool {
         let (columns, scaling) = (self.promoted_columns(), mainloop.scaling);
+        // Slabs of MN-major columns are promoted whole.
+        let whole = columns == self.columns
+            || mainloop.operands[1] != OperandLoad::TmaMnMajor
+            || columns.is_multiple_of(64);
         let sums = self.accumulators() + columns / 2;
         let beside = scaling.registers(self).saturating_add(PROMOTING_REGISTERS);
         !self.is_ping_pong()
             && columns.is_multiple_of(8)
+            && whole
             && scaling.suits(self)
             && beside.saturating_add(sums) <= self.registers(needs)[1]
     }
@@ -309,7 +314,7 @@ impl Needs {
         let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
         let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
-        let swapped: &[Tile] = if widened { &[SWAPPED] } else { &[] };
+        let swapped: &[Tile] = if widened { &SWAPPED } else { &[] };
         swapped.iter().chain(CANDIDATES).chain(whole_rows).chain(held).chain(elements)
     }
 

@@ -160,7 +160,7 @@ pub(super) fn refuse_widening(
         && fits(strides.row)
         && strides.batch.iter().all(|stride| fits(*stride));
     let whole = problem.inner > 0 && problem.inner.is_multiple_of(depth);
-    if aligned && whole && graph.products().len() == 1 && !graph.has_scales() {
+    if aligned && whole && graph.products().len() == 1 {
         Ok(())
     } else {
         Err(Sm90Refusal::Widening)

@@ -140,6 +140,11 @@ impl OperandElement {
         }
     }
 
+    /// K of a stage.
+    pub(crate) const fn stage_depth(self) -> u32 {
+        STAGE_ROW_BYTES / self.bytes()
+    }
+
     /// Whether threads write a low part of it beside the high one.
     pub(crate) const fn is_split(self) -> bool {
         matches!(self, OperandElement::F32)

@@ -1,4 +1,4 @@
-//! Block scales of 8-bit floats, which the mainloop multiplies with the sums of a stage when it promotes them.
+//! Block scales of 8- and 16-bit floats, which the mainloop multiplies with the sums of a stage when it promotes them.
 //!
 //! In: a graph whose product has block scales. Out: what they need of a tile, or that the mainloop does not take them.
 //! Invariant: every factor is constant over a stage, and over the columns that are promoted together unless it is of single
@@ -8,11 +8,9 @@ use crate::dtype::DType;
 use crate::graph::{BlockScale, Graph, Product, Side, greatest_divisor};
 use crate::target::tile::Tile;
 
-use super::operand::{OperandElement, STAGE_ROW_BYTES};
+use super::operand::OperandElement;
 use super::refusal::Sm90Refusal;
 
-/// K of a stage of 8-bit floats.
-const STAGE_DEPTH: u32 = STAGE_ROW_BYTES;
 /// Runs of columns that are a multiple of this have a tile whose promoted columns lie in one of them.
 const LEAST_RUN: u32 = 32;
 /// Factors of rows and of runs of columns that need no more registers than promoting takes without them, as assembled
@@ -61,10 +59,18 @@ pub(crate) fn scaled_rows(graph: &Graph, product: &Product, scale: &BlockScale) 
 /// Whether the mainloop multiplies the product's sums with its block scales.
 pub(crate) fn scales_sums(graph: &Graph) -> bool {
     let [product] = graph.products() else { return false };
-    let eight_bit = [product.left, product.right].into_iter().all(|(input, _)| {
-        let element = OperandElement::of(graph.inputs()[input.0 as usize].dtype);
-        matches!(element, Some(OperandElement::E4M3 | OperandElement::E5M2))
-    });
+    let [left, right] = [product.left, product.right]
+        .map(|(input, _)| OperandElement::of(graph.inputs()[input.0 as usize].dtype));
+    let Some(element) = left else { return false };
+    let floats = match element {
+        OperandElement::E4M3 | OperandElement::E5M2 => {
+            matches!(right, Some(OperandElement::E4M3 | OperandElement::E5M2))
+        }
+        OperandElement::BF16 | OperandElement::F16 => right == left,
+        OperandElement::I8 | OperandElement::U8 | OperandElement::TF32 | OperandElement::F32 => {
+            false
+        }
+    };
     let taken = |scale: &BlockScale| {
         let columns = match scale.side {
             Side::Left => true,
@@ -74,9 +80,9 @@ pub(crate) fn scales_sums(graph: &Graph) -> bool {
             },
         };
         let input = &graph.inputs()[scale.input.0 as usize];
-        columns && scale.run.is_multiple_of(STAGE_DEPTH) && input.dtype == DType::F32
+        columns && scale.run.is_multiple_of(element.stage_depth()) && input.dtype == DType::F32
     };
-    eight_bit && product.scales.iter().all(taken)
+    floats && product.scales.iter().all(taken)
 }
 
 /// Refuses block scales that the mainloop does not take.

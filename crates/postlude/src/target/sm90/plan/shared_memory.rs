@@ -109,7 +109,8 @@ impl Sm90Schedule {
     /// Bytes of a tile's partial sums, where its CTAs or its warpgroups split K.
     pub(crate) fn partial_bytes(&self) -> u32 {
         if self.tile.is_swapped() {
-            return self.tile.rows * self.swapped_row_floats() * 4;
+            // What lies behind them is swizzled.
+            return (self.swapped_rows() * self.swapped_row_floats() * 4).next_multiple_of(1024);
         }
         let splits = self.tile.cluster.split_k();
         if splits > 1 { self.tile.sum_bytes() } else { 0 }

@@ -11,18 +11,16 @@ use super::operand::{OperandLoad, STAGE_ROW_BYTES};
 use super::schedule::Sm90Schedule;
 use super::widened::SPAN_BYTES;
 
-/// The only such tile.
-pub(super) const SWAPPED: Tile = Tile {
-    rows: 64,
-    columns: 128,
-    kernel: KernelSchedule::Swapped,
-    math_warpgroups: 1,
-    cluster: Cluster::ONE,
-};
+/// Such tiles: alone, and for many rows of A beside another that they are multicast to.
+pub(super) const SWAPPED: [Tile; 2] = [swapped(Cluster::ONE), swapped(Cluster::tiles(1, 2))];
+
+const fn swapped(cluster: Cluster) -> Tile {
+    Tile { rows: 64, columns: 128, kernel: KernelSchedule::Swapped, math_warpgroups: 1, cluster }
+}
 
 /// Columns of B that a warpgroup widens: the rows of one instruction.
 pub(crate) const SWAPPED_COLUMNS: u32 = 64;
-/// Parts of a span's K, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
+/// Parts of the spans, each multiplied by other warpgroups: as many warps as registers allow hide one another's waits.
 pub(crate) const K_PARTS: u32 = 2;
 /// Registers of a thread that loads, of one that only multiplies, and of one that runs the epilogue, too.
 pub(crate) const SWAPPED_REGISTERS: [u32; 3] = [24, 112, 120];
@@ -38,11 +36,15 @@ impl Tile {
     /// Whether warpgroups widen B in registers for this tile, where A and B are swapped.
     pub(super) fn swaps(self, mainloop: &Mainloop) -> bool {
         let [left, right] = mainloop.operands;
-        self.cluster == Cluster::ONE
+        // Boxes of few rows are not divided.
+        let divides = self.cluster == Cluster::ONE || mainloop.short_rows == 0;
+        SWAPPED.contains(&self)
+            && divides
             && left == OperandLoad::TmaKMajor
             && right.is_widened()
             && mainloop.products == 1
-            && !(mainloop.promoted || mainloop.ragged || mainloop.masked)
+            && mainloop.scaling.rows == 0
+            && !(mainloop.ragged || mainloop.masked)
     }
 
     /// Stages that are filled at a time.
@@ -62,9 +64,27 @@ impl Sm90Schedule {
         self.swapped_rows() * STAGE_ROW_BYTES
     }
 
+    /// Bytes of narrow rows of B in such a stage; many rows of A leave room for few stages unless these have less of K.
+    pub(crate) fn swapped_span_bytes(&self) -> u32 {
+        let four = |mainloop: &Mainloop| mainloop.operands[1] == OperandLoad::Widened4;
+        let many = self.short_rows().is_none() && self.needs.mainloop.as_ref().is_some_and(four);
+        if many { SPAN_BYTES / 2 } else { SPAN_BYTES }
+    }
+
+    /// Parts of such a stage's K with 64 elements each.
+    fn swapped_pieces(&self, mainloop: &Mainloop) -> u32 {
+        mainloop.stages_at_once() * self.swapped_span_bytes() / SPAN_BYTES
+    }
+
     /// Bytes of such a stage.
     pub(super) fn swapped_stage_bytes(&self, mainloop: &Mainloop) -> u32 {
-        self.tile.columns * SPAN_BYTES + mainloop.stages_at_once() * self.swapped_piece_bytes()
+        let narrow = self.tile.columns * self.swapped_span_bytes();
+        narrow + self.swapped_pieces(mainloop) * self.swapped_piece_bytes()
+    }
+
+    /// Such stages that are used: as many for every part of the spans, so that the slots of one are never another's.
+    pub(crate) fn swapped_stages(&self) -> u32 {
+        self.stages / K_PARTS * K_PARTS
     }
 
     /// Floats from a row of sums in shared memory to the next.
@@ -77,7 +97,7 @@ impl Sm90Schedule {
         let Some(mainloop) = self.needs.mainloop.as_ref().filter(|_| self.tile.is_swapped()) else {
             return true;
         };
-        let span = mainloop.stages_at_once() * mainloop.depth();
+        let span = self.swapped_pieces(mainloop) * mainloop.depth();
         problem.inner.is_multiple_of(span as usize)
     }
 }
@@ -89,10 +109,11 @@ mod tests {
     #[test]
     fn registers_are_those_that_a_cta_starts_with() {
         const FILE: u32 = 65536;
-        let threads = 128 * (SWAPPED.multipliers() + 1);
+        let multipliers = SWAPPED[0].multipliers();
+        let threads = 128 * (multipliers + 1);
         let start = FILE / threads / 8 * 8;
         let [load, multiply, math] = SWAPPED_REGISTERS;
-        assert!(load + (SWAPPED.multipliers() - 1) * multiply + math <= start * threads / 128);
+        assert!(load + (multipliers - 1) * multiply + math <= start * threads / 128);
         assert!(load <= start && multiply >= start && math >= start);
     }
 }

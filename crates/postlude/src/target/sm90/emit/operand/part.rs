@@ -30,6 +30,8 @@ pub(crate) struct Part {
     pub(crate) offset: u32,
     /// K of the stage.
     pub(crate) depth: u32,
+    /// Bytes of a narrow row.
+    pub(crate) span: u32,
     /// Bytes from a row to its low part, where threads write one.
     pub(crate) low: Option<u32>,
 }
@@ -48,6 +50,7 @@ impl Part {
         let (tile, size, depth) = (schedule.tile, schedule.width(), mainloop.depth());
         let [left, load] = mainloop.operands;
         let grid = grid(tile.cluster);
+        let span = if tile.is_swapped() { schedule.swapped_span_bytes() } else { SPAN_BYTES };
         let low = mainloop.split.then(|| schedule.part_bytes());
         let left = Part {
             load: left,
@@ -57,6 +60,7 @@ impl Part {
             along: Along::Row(grid),
             offset: 0,
             depth,
+            span,
             low,
         };
         let right = |product: u32| Part {
@@ -67,6 +71,7 @@ impl Part {
             along: Along::Column(grid),
             offset: (tile.rows + product * size) * LINE_BYTES,
             depth,
+            span,
             low,
         };
         [left].into_iter().chain((0..mainloop.products).map(right)).collect()
@@ -97,7 +102,17 @@ impl Part {
 
     /// The swizzle of its TMA loads.
     pub(crate) fn swizzle(&self) -> Swizzle {
-        if self.load == OperandLoad::Staggered { Swizzle::None } else { Swizzle::B128 }
+        match self.load {
+            OperandLoad::Staggered => Swizzle::None,
+            OperandLoad::Widened4 | OperandLoad::Widened8 if self.span < SPAN_BYTES => Swizzle::B64,
+            OperandLoad::TmaKMajor
+            | OperandLoad::TmaMnMajor
+            | OperandLoad::ElementsKMajor
+            | OperandLoad::ElementsMnMajor
+            | OperandLoad::VectorsKMajor
+            | OperandLoad::Widened4
+            | OperandLoad::Widened8 => Swizzle::B128,
+        }
     }
 
     /// The box of one copy: innermost first, without the batch.
@@ -107,7 +122,7 @@ impl Part {
             OperandLoad::TmaMnMajor => [BLOCK, self.depth / self.multicast],
             OperandLoad::Staggered => [self.depth + STAGGER, self.size / STAGGER],
             // Bytes.
-            OperandLoad::Widened4 | OperandLoad::Widened8 => [SPAN_BYTES, self.size],
+            OperandLoad::Widened4 | OperandLoad::Widened8 => [self.span, self.size],
             OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
             | OperandLoad::VectorsKMajor => {

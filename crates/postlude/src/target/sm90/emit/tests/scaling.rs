@@ -1,4 +1,4 @@
-//! Block scales of 8-bit floats in the mainloop: one launch, and nothing spills on any tile that takes them.
+//! Block scales of 8- and 16-bit floats in the mainloop: one launch, and nothing spills on any tile that takes them.
 
 use std::sync::Arc;
 
@@ -21,6 +21,10 @@ const KERNELS: &[(&str, &str)] = &[
     (
         "rows_and_columns",
         "kernel k(A: f8e4m3[M, K], W: f8e5m2[N, K], a: f32[M, K/256], w: f32[N, K/128]) -> D: bf16[M, N] { D = (A * a) @ (W * w).T }",
+    ),
+    (
+        "sixteen_bits",
+        "kernel k(A: bf16[M, K], W: bf16[N, K], a: f32[M, K/64], w: f32[N, K/128]) -> D: bf16[M, N] { D = (A * a) @ (W * w).T }",
     ),
 ];
 
@@ -67,7 +71,10 @@ fn other_block_scales_are_left_to_scaled_elements() {
         ("f8e4m3", "M, K/192", "N, K/128", false),
         ("f8e4m3", "M, K/128", "N/48, K/128", false),
         ("i8", "M, K/128", "N/128, K/128", false),
-        ("bf16", "M, K/128", "N/128, K/128", false),
+        ("bf16", "M, K/64", "N/128, K/128", true),
+        ("f16", "M, K/128", "N, K/64", true),
+        ("bf16", "M, K/128", "N, K/32", false),
+        ("f32", "M, K/128", "N, K/128", false),
     ] {
         assert_eq!(scales_sums(&defined(&kernel(dtype, a, w))), taken, "{dtype} {a} {w}");
     }

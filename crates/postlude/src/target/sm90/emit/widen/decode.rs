@@ -16,6 +16,13 @@ const AND_XOR: u8 = 0x6a;
 const SELECT: u8 = 0xe4;
 /// 1 and 1/16 of half precision.
 const ONE_AND_SIXTEENTH: u32 = 0x2c00_3c00;
+/// What narrow integers are multiplied by where sums are scaled: 16-bit arithmetic holds all of 8 bits as the fraction of a
+/// subnormal bf16, and no power of two of that type makes whole numbers of those.
+pub(crate) const SIXTY_FOURTH: f32 = 1.0 / 64.0;
+/// 2^127 and 2^123 of bf16: 64ths of the lowest bit of a word, and of the fifth.
+const TO_64THS: [u32; 2] = [0x7f00_7f00, 0x7d00_7f00];
+/// Of a word and zeros, two neighbouring bytes, each in its half; their place is added to both.
+const BYTES_OF_HALVES: u32 = 0x4140;
 /// Of two words, a byte of the first, two bytes of zeros and the highest byte of the second; the byte is added.
 const BYTE_OF_LARGE: u32 = 0x7440;
 
@@ -54,6 +61,14 @@ impl Narrow {
         match self {
             Narrow::Nibbles { .. } | Narrow::Bytes { .. } => true,
             Narrow::Floats(_) => false,
+        }
+    }
+
+    /// What signed integers have been moved up by.
+    pub(super) fn offset(self) -> u32 {
+        match self {
+            Narrow::Nibbles { offset } | Narrow::Bytes { offset } => offset,
+            Narrow::Floats(_) => 0,
         }
     }
 
@@ -187,6 +202,42 @@ impl<'k> Picks<'k> {
                     scale.map_or(whole, |scale| whole * scale.cast::<BF16x2>()).cast()
                 })
             }
+        }
+    }
+
+    /// Integers in bf16, less a small one, as 64ths: pairs.
+    pub(crate) fn sixty_fourths(
+        &self,
+        narrow: Narrow,
+        words: [Reg<'k, B32>; 2],
+        less: Option<Reg<'k, F32>>,
+    ) -> [Reg<'k, B32>; 2] {
+        let k = self.k;
+        let rest = |offset: u32| {
+            let rest = rest(k, 0.0, (offset, less)) * SIXTY_FOURTH;
+            k.pack_halves(Half::BF16, rest, rest).cast::<BF16x2>()
+        };
+        let whole = |bits: Reg<'k, B32>, scales: u32, rest: Reg<'k, BF16x2>| {
+            bits.cast::<BF16x2>().fma(k.imm::<B32>(scales).cast::<BF16x2>(), rest).cast()
+        };
+        match narrow {
+            Narrow::Nibbles { offset } => {
+                let (both, rest) =
+                    (words[0].permute(words[1], self.pair.cast::<B32>()), rest(offset));
+                // The second of a pair stays where it is in the upper copy.
+                let (mask, moved) = (0x00f0_000f_u32, offset * 0x0010_0001);
+                [both, (both.cast::<U32>() >> 8).cast::<B32>()]
+                    .map(|both| whole(both.lop3(mask, moved, AND_XOR), TO_64THS[1], rest))
+            }
+            Narrow::Bytes { offset } => {
+                let (selector, rest) =
+                    (self.first.mad(0x0101, k.imm(BYTES_OF_HALVES)), rest(offset));
+                words.map(|word| {
+                    let pair = moved(word, offset * 0x0101_0101).permute(0, selector.cast::<B32>());
+                    whole(pair, TO_64THS[0], rest)
+                })
+            }
+            Narrow::Floats(_) => panic!("compiler bug: floats are no 64ths"),
         }
     }
 

@@ -26,6 +26,11 @@ pub(crate) struct Elements<'a, 'k> {
     known: RefCell<Vec<Option<Reg<'k, F32>>>>,
 }
 
+/// Integers as they are, or less their zero point.
+struct Integers {
+    zero: Option<NodeId>,
+}
+
 impl<'a, 'k> Elements<'a, 'k> {
     pub(crate) fn new(
         widened: Widened<'a>,
@@ -66,6 +71,44 @@ impl<'a, 'k> Elements<'a, 'k> {
             }
             None => self.packed(&|narrow, less| picks.decode(narrow, words, less)),
         }
+    }
+
+    /// The same as 64ths, where they are [`Elements::are_sixty_fourths`].
+    pub(crate) fn fragment_of_64ths(
+        &self,
+        picks: &Picks<'k>,
+        words: [Reg<'k, B32>; 2],
+    ) -> Vec<Reg<'k, B32>> {
+        let Some(Integers { zero }) = self.integers() else {
+            panic!("compiler bug: no integers are widened")
+        };
+        picks.sixty_fourths(self.narrow(), words, zero.map(|zero| self.value(zero))).to_vec()
+    }
+
+    /// Whether they are integers in bf16, with a zero point of 8 bits at most or none.
+    pub(crate) fn are_sixty_fourths(&self) -> bool {
+        self.widened.graph.outputs()[0].dtype == DType::BF16 && self.integers().is_some()
+    }
+
+    /// Integers that nothing but a zero point is taken from.
+    fn integers(&self) -> Option<Integers> {
+        let graph = self.widened.graph;
+        if !self.narrow().is_integer() {
+            return None;
+        }
+        let output = &graph.outputs()[0];
+        let value = match graph[output.value].op {
+            Op::Cast(to, of) if to == output.dtype && graph.ty(of).elem == Elem::F32 => of,
+            _ => output.value,
+        };
+        if self.is_elements(value) {
+            return Some(Integers { zero: None });
+        }
+        let Op::Binary(Binary::Subtract, a, b) = graph[value].op else { return None };
+        // What signed ones are moved up by is subtracted with it, and bf16 holds 8 bits of both.
+        let exact = |zero| self.narrow().offset() == 0 || zero != DType::U8;
+        let suits = self.is_elements(a) && self.small(b).is_some_and(exact);
+        suits.then_some(Integers { zero: Some(b) })
     }
 
     /// Integers of 4 bits with a zero point of as many or none, and a scale of the operand's type or none: 16-bit arithmetic
@@ -123,12 +166,16 @@ impl<'a, 'k> Elements<'a, 'k> {
 
     /// A small integer that all elements share, which decoding subtracts for free.
     fn zero_point(&self, node: NodeId) -> Option<Reg<'k, F32>> {
+        self.small(node).filter(|_| self.narrow().is_integer()).map(|_| self.value(node))
+    }
+
+    /// The type of a node that is an input of small integers, as floats.
+    fn small(&self, node: NodeId) -> Option<DType> {
         let graph = self.widened.graph;
         let Op::Cast(_, of) = graph[node].op else { return None };
         let Op::Input(input) = graph[of].op else { return None };
         let dtype = graph.inputs()[input.0 as usize].dtype;
-        let small = matches!(dtype, DType::I4 | DType::U4 | DType::I8 | DType::U8);
-        (small && self.narrow().is_integer()).then(|| self.value(node))
+        matches!(dtype, DType::I4 | DType::U4 | DType::I8 | DType::U8).then_some(dtype)
     }
 
     fn narrow(&self) -> Narrow {

@@ -26,21 +26,20 @@ pub(crate) struct Pending<'k> {
     at: Option<Var<'k, U64>>,
 }
 
-/// Where the values of a row begin.
+/// Where the values of a row begin, each in its batch.
 pub(crate) fn rows<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
-    batch: Batch<'k>,
+    batch: impl Fn(usize) -> Batch<'k>,
     row: Reg<'k, U32>,
 ) -> Vec<RowBase<'k>> {
-    let base = |shared: &Option<SharedValue<'k>>| match shared.as_ref().map(|it| &it.given) {
-        Some(SharedGiven::Memory { memory, rows, .. }) => {
-            let row = run_of_row(row, *rows);
-            RowBase(Some(memory.element(k, (batch, row, k.imm(0)))))
-        }
-        Some(SharedGiven::Host(_)) | None => RowBase(None),
+    let base = |(place, shared): (usize, &Option<SharedValue<'k>>)| {
+        let given = shared.as_ref().map(|it| &it.given);
+        let Some(SharedGiven::Memory { memory, rows, .. }) = given else { return RowBase(None) };
+        let row = run_of_row(row, *rows);
+        RowBase(Some(memory.element(k, (batch(place), row, k.imm(0)))))
     };
-    values.0.iter().map(base).collect()
+    values.0.iter().enumerate().map(base).collect()
 }
 
 /// Loads the values of a row at an element of the contraction.
@@ -74,21 +73,26 @@ pub(crate) fn advance<'k>(
     (elements, exist): (u32, Reg<'k, Pred>),
 ) {
     for ((shared, base), pending) in values.0.iter().zip(bases).zip(pending) {
-        let Some(SharedValue { given: SharedGiven::Memory { memory, run: Some(run), .. }, .. }) =
-            shared
-        else {
-            continue;
-        };
         let (Some(shared), Some(at)) = (shared, pending.at) else { continue };
-        let stride = memory.column_stride() * u64::from(elements / run);
+        let Some(stride) = shared.stride(elements) else { continue };
         at.set(at.get() + stride.select(0, exist));
-        let at = match base.0 {
-            Some(Location::Bit { start, .. }) => Location::Bit { start, index: at.get() },
-            Some(Location::Bytes(_)) | None => {
-                Location::Bytes(GlobalPointer::from_register(at.get()))
-            }
-        };
-        pending.set(shared.fetch(k, at));
+        pending.set(shared.fetch(k, base.at(at.get())));
+    }
+}
+
+/// Loads the values of a row that lie this many elements of the contraction behind those that others were loaded from.
+pub(crate) fn load_behind<'k>(
+    values: &SharedValues<'k>,
+    k: Kernel<'k, Sm90a>,
+    bases: &[RowBase<'k>],
+    (pending, others): (&[Pending<'k>], &[Pending<'k>]),
+    elements: u32,
+) {
+    let both = pending.iter().zip(others);
+    for ((shared, base), (pending, other)) in values.0.iter().zip(bases).zip(both) {
+        let (Some(shared), Some(at)) = (shared, other.at) else { continue };
+        let Some(stride) = shared.stride(elements) else { continue };
+        pending.set(shared.fetch(k, base.at(at.get() + stride)));
     }
 }
 
@@ -111,15 +115,6 @@ pub(crate) fn prefetch<'k>(
             };
             k.prefetch(pointer);
         });
-    }
-}
-
-/// Gives values what others were loaded with.
-pub(crate) fn copy<'k>(to: &[Pending<'k>], from: &[Pending<'k>]) {
-    for (to, from) in to.iter().zip(from) {
-        if let Some(bits) = from.bits {
-            to.set((bits.copy(), from.shift.map(Var::copy)));
-        }
     }
 }
 
@@ -178,7 +173,23 @@ fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k>
     }
 }
 
+impl<'k> RowBase<'k> {
+    /// A place of its row: an address, or bits behind the start.
+    fn at(self, at: Reg<'k, U64>) -> Location<'k> {
+        match self.0 {
+            Some(Location::Bit { start, .. }) => Location::Bit { start, index: at },
+            Some(Location::Bytes(_)) | None => Location::Bytes(GlobalPointer::from_register(at)),
+        }
+    }
+}
+
 impl<'k> SharedValue<'k> {
+    /// How far as many elements of the contraction are apart; `None` where it does not vary along them.
+    fn stride(&self, elements: u32) -> Option<Reg<'k, U64>> {
+        let SharedGiven::Memory { memory, run: Some(run), .. } = &self.given else { return None };
+        Some(memory.column_stride() * u64::from(elements / run))
+    }
+
     /// Where it lies at an element of the contraction.
     fn location(
         &self,
