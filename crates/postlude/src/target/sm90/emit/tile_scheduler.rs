@@ -31,8 +31,8 @@ pub(super) struct TileScheduler<'k, C> {
     rows: Reg<'k, U32>,
     /// Where rows are cut into segments: the batches.
     segments: Option<Segments<'k, C>>,
-    /// Where work tiles are slices of a tile's K: how many a tile has, and the clusters of a slice.
-    slices: Option<[Reg<'k, U32>; 2]>,
+    /// Slices of every tile's K, where work tiles are slices.
+    slices: Option<Reg<'k, U32>>,
     /// Where the contraction is, and how long it is.
     contraction: Option<Ends<'k>>,
     /// Where rows of a batch from a count on are not used: the counts.
@@ -123,8 +123,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             Some(segments) => segments.total(),
             None => per_batch * parameters.batches,
         };
-        let slices = parameters.slices.as_ref().map(|slices| [slices.count, total]);
-        let total = slices.map_or(total, |[slices, clusters]| clusters * slices);
+        let slices = parameters.slices.as_ref().map(|slices| slices.count);
+        let total = slices.map_or(total, |slices| total * slices);
         // Partial results are numbered through all segments.
         let rows = match &segments {
             Some(_) if schedule.needs.folds.any() => total / columns,
@@ -137,7 +137,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         // Every CTA of a split K has as many steps; those beyond K add zeros.
         let splits = tile.cluster.split_k();
         let steps = if splits > 1 { up(steps, splits) } else { steps };
-        let steps = slices.map_or(steps, |[slices, _]| (steps + (slices - 1)) / slices);
+        let steps = slices.map_or(steps, |slices| (steps + (slices - 1)) / slices);
         let rank = k.cluster_rank();
         TileScheduler {
             k,
@@ -247,7 +247,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
     fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
         let work_tile = number;
-        let slice = self.slices.map(|slices| self.slice(slices, work_tile));
+        let slice = self.slices.map(|count| self.slice(count, work_tile));
         let number = slice.map_or(work_tile, |(cluster, _)| cluster);
         let segment = walk.map(|walk| walk.find(number));
         let (batch, within, [grouped, other]) = if let Some(segment) = &segment {
@@ -312,15 +312,10 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         }
     }
 
-    /// The cluster and the slice of a work tile. Work tiles of one slice follow one another: CTAs that run beside each other
-    /// read the same rows of A and B.
-    fn slice(
-        &self,
-        [count, clusters]: [Reg<'k, U32>; 2],
-        number: Reg<'k, U32>,
-    ) -> (Reg<'k, U32>, Slice<'k>) {
-        let slice = number / clusters;
-        let cluster = number - slice * clusters;
+    /// The cluster and the slice of a work tile: slices of a cluster's tiles follow one another.
+    fn slice(&self, count: Reg<'k, U32>, number: Reg<'k, U32>) -> (Reg<'k, U32>, Slice<'k>) {
+        let cluster = number / count;
+        let slice = number - cluster * count;
         let is_last = slice.eq(count - 1);
         let tile = cluster.mad(self.schedule.tile.cluster.blocks(), self.rank);
         (cluster, Slice { number: slice, is_last, tile, first_step: slice * self.steps })
