@@ -384,18 +384,22 @@ impl PreparedCall {
             visit(Step::Zero(at(*value), *bytes))?;
         }
         for EarlierCall { call, reads, stores, inside } in &self.earlier {
-            let read = reads.iter().enumerate().map(|(own, read)| match read {
-                Read::Input(place, shift) => addresses[*place].wrapping_add_signed(*shift),
-                Read::Number(_) => call.addresses[own],
-            });
-            // Where it was cut, its own computed inputs get their addresses when it is launched.
-            let inputs = call.addresses.len() - stores.len();
-            let computed = call.addresses[reads.len()..inputs].iter().copied();
-            let written = stores.iter().map(|store| match store {
+            let read = |own: usize| match reads.get(own) {
+                Some(Read::Input(place, shift)) => addresses[*place].wrapping_add_signed(*shift),
+                // Where it was cut, its own computed inputs get their addresses when it is launched.
+                Some(Read::Number(_)) | None => call.addresses[own],
+            };
+            let written = |output: usize| match &stores[output] {
                 Store::Intermediate(value, _) => at(*value),
                 Store::Result(place, shift) => addresses[*place].wrapping_add_signed(*shift),
-            });
-            let given: Vec<u64> = read.chain(computed).chain(written).collect();
+            };
+            // Of a call that was cut, launches before its last one store some of the outputs.
+            let graph = &call.kernel.optimised;
+            let inputs = graph.inputs().iter().enumerate();
+            let inputs =
+                inputs.map(|(own, input)| input.result_place().map_or_else(|| read(own), written));
+            let outputs = graph.own_results().into_iter().map(written);
+            let given: Vec<u64> = inputs.chain(outputs).collect();
             let values = reads.iter().map(|read| match read {
                 Read::Input(place, _) => scalars[*place],
                 Read::Number(value) => Some(*value),
