@@ -309,6 +309,9 @@ pub(crate) struct CorpusArguments {
     /// When launches before a product copy its operands
     #[arg(long, hide = true, value_name = "RULE")]
     pub(crate) copies: Option<CopyChoice>,
+    /// Lay batched tensors out as lists of tensors
+    #[arg(long, hide = true)]
+    pub(crate) lists: bool,
     /// The folder of the cases [default: the nearest `corpus` above the current folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: Option<PathBuf>,

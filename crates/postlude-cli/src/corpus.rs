@@ -57,6 +57,7 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
         timing: arguments.timing.unwrap_or_default(),
         multiply_adds: Some(MOST_MULTIPLY_ADDS),
         copies: arguments.copies.map_or_else(Default::default, Into::into),
+        lists: arguments.lists,
         ..RunOptions::default()
     };
     let progress = Progress::of(cases.len(), Reader::of(arguments.json));

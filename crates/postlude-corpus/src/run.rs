@@ -37,6 +37,8 @@ pub struct RunOptions {
     pub multiply_adds: Option<u64>,
     /// When launches before a product copy its operands.
     pub copies: CopyRule,
+    /// Whether batched tensors are laid out as lists on a GPU and in the simulator.
+    pub lists: bool,
 }
 
 /// What became of a case.
@@ -129,6 +131,7 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
             timing: options.timing,
             schedule: None,
             copies: options.copies,
+            lists: options.lists,
             overlap: options.overlap,
         },
         ..Options::default()

@@ -27,6 +27,20 @@ pub struct Buffer(pub u32);
 impl Buffer {
     /// The launch's own scratch memory.
     pub const WORKSPACE: Buffer = Buffer(u32::MAX);
+    /// What numbers of tables are beyond those of their tensors.
+    const TABLES: u32 = 1 << 30;
+
+    /// The table of a buffer that holds a list of tensors: 32-bit numbers, one a tensor, of steps from the buffer's start.
+    #[must_use]
+    pub const fn table(self) -> Buffer {
+        Buffer(self.0 + Buffer::TABLES)
+    }
+
+    /// The buffer that this one is the table of, if it is a table.
+    pub fn of_table(self) -> Option<Buffer> {
+        let tensor = self.0.checked_sub(Buffer::TABLES)?;
+        (self != Buffer::WORKSPACE).then_some(Buffer(tensor))
+    }
 }
 
 /// One parameter of a kernel. Two are equal when their bits are.

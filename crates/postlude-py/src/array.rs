@@ -109,6 +109,7 @@ impl Array {
                 Location::Host => 0,
                 Location::Gpu(number) => number,
             },
+            list: None,
         }
     }
 }

@@ -9,8 +9,7 @@ use std::sync::{Arc, PoisonError};
 use postlude::cuda::PreparedCall;
 use postlude::runtime::{Device, DeviceArgument, DeviceTensor, Stream, validate};
 use postlude::{
-    Argument, Arguments, DType, Error, Extent, Prepared, Problem, Sizes, Tensor, TensorView,
-    TensorViewMut,
+    Argument, Arguments, DType, Error, Extent, Prepared, Problem, Sizes, Tensor, TensorViewMut,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -18,7 +17,9 @@ use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::array::{self, Array, Location, Protocol};
 use crate::error::mistake;
+use crate::host::{copy_back, stacked, view, view_mut};
 use crate::kernel::{Given, Kernel, Typed};
+use crate::list::{self, Placed};
 use crate::memory::{Line, Memory, Owned};
 use crate::scalars::whole_numbers;
 
@@ -43,9 +44,9 @@ enum Run {
 
 /// Arrays of a call: inputs in the order of the signature, then outputs.
 pub(crate) struct Arrays {
-    inputs: Vec<Option<Array>>,
+    inputs: Vec<Option<Placed>>,
     scalars: Vec<Option<f64>>,
-    outputs: Vec<Array>,
+    outputs: Vec<Placed>,
 }
 
 /// Runs a call on what was given.
@@ -60,8 +61,8 @@ pub(crate) fn call<'py>(
     let outputs = out.map(|out| given_outputs(py, typed, out)).transpose()?;
     let written = outputs.as_deref().unwrap_or_default();
     let (mut arrays, place) = Arrays::with_outputs(py, kernel, typed, given, written)?;
-    let template = objects.iter().zip(given).find(|(_, given)| given.array().is_some());
-    let Some((template, _)) = template else {
+    let template = objects.iter().zip(given).find_map(|(object, given)| given.template(object));
+    let Some(template) = template else {
         return Err(PyTypeError::new_err("a kernel needs arrays"));
     };
     let made = if let Some(outputs) = outputs {
@@ -84,10 +85,10 @@ impl Arrays {
         let arrays = graph
             .passed_inputs()
             .zip(given)
-            .map(|(input, given)| given.array().map(|array| array.read_as(input.dtype)));
+            .map(|(input, given)| given.placed().map(|array| array.read_as(input.dtype)));
         let scalars = given.iter().map(|given| match given {
             Given::Number { value, .. } => Some(*value),
-            Given::Array(_) => None,
+            Given::Array(_) | Given::List(_) => None,
         });
         Arrays { inputs: arrays.collect(), scalars: scalars.collect(), outputs: Vec::new() }
     }
@@ -112,7 +113,7 @@ impl Arrays {
     }
 
     /// All arrays, inputs before outputs.
-    fn all(&self) -> impl Iterator<Item = &Array> {
+    fn all(&self) -> impl Iterator<Item = &Placed> {
         self.inputs.iter().flatten().chain(&self.outputs)
     }
 
@@ -142,12 +143,19 @@ impl Arrays {
             kind.extend(array.shape().iter().map(|size| *size as i64));
             kind.extend(array.strides().iter().map(|stride| *stride as i64));
             kind.push((array.address % PERIOD) as i64);
+            // Tables of lists are made for their steps.
+            let list = array.list.as_deref().unwrap_or_default();
+            kind.push(list.len() as i64);
+            kind.extend(list.iter().map(|steps| i64::from(*steps)));
         }
         kind
     }
 
     /// Whether no output reaches into the bytes of another array; what may touch is looked at exactly.
     fn are_apart(&self, extents: &[(i64, i64)]) -> bool {
+        if self.all().any(|array| array.list.is_some()) {
+            return self.items_are_apart();
+        }
         let ranges: Vec<(i64, i64)> = self
             .all()
             .zip(extents)
@@ -158,6 +166,30 @@ impl Arrays {
             |a: (i64, i64), b: (i64, i64)| a.1 <= b.0 || b.1 <= a.0 || a.0 == a.1 || b.0 == b.1;
         (first..ranges.len())
             .all(|output| (0..output).all(|other| apart(ranges[output], ranges[other])))
+    }
+
+    /// The same where arrays are lists, whose items may lie between other arrays.
+    fn items_are_apart(&self) -> bool {
+        let first = self.all().count() - self.outputs.len();
+        let mut ranges = Vec::new();
+        for (place, array) in self.all().enumerate() {
+            for item in array.apart().into_iter().filter(|item| !item.is_empty()) {
+                let (low, high) = item.extent();
+                let address = item.address as i64;
+                ranges.push((address + low, address + high, place >= first));
+            }
+        }
+        ranges.sort_unstable();
+        // The furthest ends so far, of all and of outputs.
+        let (mut read, mut written) = (i64::MIN, i64::MIN);
+        ranges.into_iter().all(|(low, high, is_output)| {
+            let apart = low >= written && (!is_output || low >= read);
+            read = read.max(high);
+            if is_output {
+                written = written.max(high);
+            }
+            apart
+        })
     }
 
     pub(crate) fn device_arguments(
@@ -196,7 +228,7 @@ impl Arrays {
             return Ok(found);
         }
         let problem = self.validate(typed, place).map_err(fail)?;
-        let extents: Vec<(i64, i64)> = self.all().map(Array::extent).collect();
+        let extents: Vec<(i64, i64)> = self.all().map(|array| array.extent()).collect();
         let run = py.detach(|| self.prepare(typed, place, &problem)).map_err(fail)?;
         let entry = Arc::new(Entry { kind, extents, run });
         let mut known = known();
@@ -231,8 +263,10 @@ impl Arrays {
     /// # Safety
     /// The arrays' memory is there and is not written while the answer is used.
     unsafe fn arguments<'a>(&self) -> Result<Vec<Argument<'a>>, Error> {
-        let one = |(array, scalar): (&Option<Array>, &Option<f64>)| match (array, scalar) {
+        let one = |(array, scalar): (&Option<Placed>, &Option<f64>)| match (array, scalar) {
             // SAFETY: promised by the caller.
+            (Some(array), _) if array.list.is_some() => Ok(unsafe { stacked(array)? }.into()),
+            // SAFETY: as above.
             (Some(array), _) => Ok(Argument::View(unsafe { view(array)? })),
             (None, value) => Ok(Argument::Scalar(value.unwrap_or(0.0))),
         };
@@ -246,7 +280,8 @@ fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(),
         Run::Host(prepared) => {
             // SAFETY: callers hold every array; that outputs touch no other array is known here, or seen to below.
             let inputs = unsafe { arrays.arguments()? };
-            if !arrays.are_apart(&entry.extents) {
+            let listed = arrays.outputs.iter().any(|array| array.list.is_some());
+            if listed || !arrays.are_apart(&entry.extents) {
                 return run_beside(prepared, arrays, &inputs);
             }
             // SAFETY: as above.
@@ -259,7 +294,7 @@ fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(),
             let stream = unsafe { Stream::from_raw(device, stream)? };
             let outputs = arrays.outputs.iter().map(Some);
             let all = arrays.inputs.iter().map(Option::as_ref).chain(outputs);
-            let address = |array: &Array| (!array.is_empty()).then_some(array.address);
+            let address = |array: &Placed| (!array.is_empty()).then_some(array.address);
             let addresses: Vec<Option<u64>> = all.map(|one| one.and_then(address)).collect();
             call.launch_at(&stream, &addresses, &arrays.scalars)?;
             if waits { Ok(stream.synchronize()?) } else { Ok(()) }
@@ -267,55 +302,19 @@ fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(),
     }
 }
 
-/// Runs into memory of its own first: outputs interleave with one another, or replace an input in place.
+/// Runs into memory of its own first: outputs interleave with one another, are lists, or replace an input in place.
 fn run_beside(prepared: &Prepared, arrays: &Arrays, inputs: &[Argument<'_>]) -> Result<(), Error> {
     // What a kernel does not write stays as it is.
     // SAFETY: nothing writes while they are copied.
-    let held = arrays.outputs.iter().map(|array| Ok(unsafe { view(array)? }.to_tensor()));
+    let held = arrays.outputs.iter().map(|array| unsafe { stacked(array) });
     let mut made: Vec<Tensor> = held.collect::<Result<_, Error>>()?;
     let mut views: Vec<TensorViewMut<'_>> = made.iter_mut().map(Tensor::view_mut).collect();
     prepared.run(inputs, &mut views)?;
     for (array, tensor) in arrays.outputs.iter().zip(&made) {
         // SAFETY: one output at a time, and no other view is used any more.
-        unsafe { view_mut(array)? }.copy_from(tensor.view());
+        unsafe { copy_back(tensor, array)? };
     }
     Ok(())
-}
-
-/// # Safety
-/// The memory is there, and is not written while the answer is used.
-unsafe fn view<'a>(array: &Array) -> Result<TensorView<'a>, Error> {
-    let (low, high) = array.extent();
-    // SAFETY: the extent covers the elements of the array, all of which are the caller's.
-    let bytes = unsafe { std::slice::from_raw_parts(start(array, low), (high - low) as usize) };
-    if array.dtype == DType::B1 {
-        return Ok(TensorView::from_bytes(array.dtype, array.shape(), bytes)?);
-    }
-    let offset = -low as usize * 8 / array.dtype.bits();
-    Ok(TensorView::strided_bytes(array.dtype, array.shape(), array.strides(), offset, bytes)?)
-}
-
-/// # Safety
-/// The memory is there, and nothing else uses it while the answer is used.
-unsafe fn view_mut<'a>(array: &Array) -> Result<TensorViewMut<'a>, Error> {
-    let (low, high) = array.extent();
-    // SAFETY: as in `view`.
-    let bytes = unsafe {
-        std::slice::from_raw_parts_mut(start(array, low).cast_mut(), (high - low) as usize)
-    };
-    if array.dtype == DType::B1 {
-        return Ok(TensorViewMut::from_bytes(array.dtype, array.shape(), bytes)?);
-    }
-    let offset = -low as usize * 8 / array.dtype.bits();
-    Ok(TensorViewMut::strided_bytes(array.dtype, array.shape(), array.strides(), offset, bytes)?)
-}
-
-/// The first byte of an array; an array without elements may lie nowhere.
-fn start(array: &Array, low: i64) -> *const u8 {
-    if array.is_empty() {
-        return std::ptr::NonNull::dangling().as_ptr();
-    }
-    std::ptr::with_exposed_provenance((array.address as i64 + low) as usize)
 }
 
 /// Where all arrays are.
@@ -374,6 +373,10 @@ fn given_outputs<'py>(
     } else {
         in_order(out)
     };
+    if names.len() == 1 && listed.len() != 1 && list::items(out).is_some() {
+        // The only output as a list.
+        return Ok(vec![out.clone()]);
+    }
     if listed.len() != names.len() {
         let message =
             format!("`out` has {} arrays, the kernel {} outputs", listed.len(), names.len());
@@ -398,7 +401,15 @@ fn output_array(
     name: &str,
     object: &Bound<'_, PyAny>,
     place: Location,
-) -> PyResult<Array> {
+) -> PyResult<Placed> {
+    if let Some(items) = list::items(object) {
+        let numbered = items.iter().enumerate();
+        let array = |(item, object): (usize, &Bound<'_, PyAny>)| {
+            Ok(*output_array(py, &format!("{name}[{item}]"), object, place)?)
+        };
+        let arrays = numbered.map(array).collect::<PyResult<Vec<Array>>>()?;
+        return Placed::of(py, name, &arrays);
+    }
     let Some(protocol) = array::protocol(object) else {
         return Err(array::not_an_array(name, object));
     };
@@ -422,7 +433,7 @@ fn output_array(
             format!("`{name}` is on {}, the inputs on {}", shown(array.location), shown(place));
         return Err(mistake(py, &message, Some("bring all arrays of a call to one device")));
     }
-    Ok(array)
+    Ok(array.into())
 }
 
 fn is_immutable(object: &Bound<'_, PyAny>) -> PyResult<bool> {
@@ -461,7 +472,7 @@ fn allocate<'py>(
             let (array, owned) = own_memory(output.dtype, &shape, place)
                 .map_err(|error| mistake(py, &error.to_string(), None))?;
             made.objects.push(Bound::new(py, Memory::new(array, owned))?.into_any());
-            array
+            array.into()
         } else {
             let array = output_array(py, output.name, &object, place)?;
             made.objects.push(object);
@@ -553,10 +564,14 @@ pub(crate) fn check(
         return Err(mistake(py, &message, Some(&format!("give {}", names.join(", ")))));
     }
     for (output, object) in graph.results().into_iter().zip(outputs) {
-        let Some(protocol) = array::protocol(object) else {
-            return Err(array::not_an_array(output.name, object));
+        let array = if let Some(items) = list::items(object) {
+            list::read(py, output.name, &items)?.placed
+        } else {
+            let Some(protocol) = array::protocol(object) else {
+                return Err(array::not_an_array(output.name, object));
+            };
+            array::read_named(output.name, object, protocol)?.array.into()
         };
-        let array = array::read_named(output.name, object, protocol)?.array;
         arrays.outputs.push(array.read_as(output.dtype));
     }
     let compare = || -> Result<Vec<(String, usize, usize, f64)>, Error> {
@@ -566,8 +581,7 @@ pub(crate) fn check(
         let names = graph.passed_inputs().map(|input| input.name.clone());
         let arguments: Arguments<'_> = names.zip(inputs).collect();
         // SAFETY: as above.
-        let results =
-            arrays.outputs.iter().map(|array| unsafe { view(array) }.map(|view| view.to_tensor()));
+        let results = arrays.outputs.iter().map(|array| unsafe { stacked(array) });
         let results: Vec<Tensor> = results.collect::<Result<_, _>>()?;
         let all =
             typed.compiled.check_extent(&problem, &arguments, &results, Extent::All, &|_, _| {})?;

@@ -12,25 +12,50 @@ use pyo3::types::{PyDict, PyTuple};
 use crate::array::{self, Array, Held};
 use crate::call::{self, Entry};
 use crate::error::{Stage, exception, mistake};
+use crate::list::{self, HeldList, Placed};
 use crate::{tools, torch, tune};
 
 /// What an argument is.
 pub(crate) enum Given<'py> {
     Array(Held<'py>),
+    List(HeldList<'py>),
     Number { value: f64, integer: bool },
 }
 
-impl Given<'_> {
+impl<'py> Given<'py> {
     pub(crate) fn array(&self) -> Option<&Array> {
         match self {
             Given::Array(held) => Some(&held.array),
+            Given::List(held) => Some(&held.placed),
+            Given::Number { .. } => None,
+        }
+    }
+
+    /// The array, or the list of arrays.
+    pub(crate) fn placed(&self) -> Option<Placed> {
+        match self {
+            Given::Array(held) => Some(held.array.into()),
+            Given::List(held) => Some(held.placed.clone()),
+            Given::Number { .. } => None,
+        }
+    }
+
+    /// The object whose framework is the argument's.
+    pub(crate) fn template<'a>(
+        &'a self,
+        object: &'a Bound<'py, PyAny>,
+    ) -> Option<&'a Bound<'py, PyAny>> {
+        match self {
+            Given::Array(_) => Some(object),
+            Given::List(held) => Some(&held.first),
             Given::Number { .. } => None,
         }
     }
 
     fn binding(&self) -> Binding {
         match self {
-            Given::Array(held) => Binding::Tensor(held.array.dtype, held.array.rank),
+            Given::Array(Held { array, .. }) => Binding::Tensor(array.dtype, array.rank),
+            Given::List(held) => Binding::Tensor(held.placed.dtype, held.placed.rank),
             Given::Number { integer: true, .. } => Binding::Scalar(DType::I32),
             Given::Number { integer: false, .. } => Binding::Scalar(DType::F32),
         }
@@ -311,6 +336,9 @@ impl Kernel {
             if let Some(protocol) = array::protocol(object) {
                 let held = array::read_named(name, object, protocol)?;
                 return Ok(Given::Array(held));
+            }
+            if let Some(items) = list::items(object) {
+                return Ok(Given::List(list::read(object.py(), name, &items)?));
             }
             // One that i32 does not hold is a float to a one-liner.
             let integer = object.extract::<i32>().is_ok();

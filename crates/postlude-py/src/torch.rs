@@ -12,6 +12,7 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple, PyType};
 
 use crate::call::in_order;
 use crate::kernel::Given;
+use crate::list;
 
 /// What PyTorch is asked.
 pub(crate) struct Torch {
@@ -103,6 +104,14 @@ impl Torch {
 
     /// Whether an argument alone makes the call an operator's.
     fn is_operators(&self, value: &Bound<'_, PyAny>, observed: bool, grad: bool) -> PyResult<bool> {
+        if let Some(items) = list::items(value) {
+            for item in items {
+                if self.is_operators(&item, observed, grad)? {
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
+        }
         if !self.is_plain(value) {
             return self.is_tensor(value);
         }
@@ -123,11 +132,14 @@ impl Torch {
                 DType::I8 | DType::U8 | DType::I4 | DType::U4 => false,
                 DType::I32 | DType::Bool | DType::B1 => false,
             });
-            if complex
-                && self.is_plain(object)
-                && object.call_method0(intern!(object.py(), "is_neg"))?.is_truthy()?
-            {
-                return Ok(true);
+            if !complex {
+                continue;
+            }
+            for one in list::items(object).unwrap_or_else(|| vec![object.clone()]) {
+                let negated = || one.call_method0(intern!(one.py(), "is_neg"))?.is_truthy();
+                if self.is_plain(&one) && negated()? {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -175,8 +187,10 @@ impl Torch {
             Err(_) => in_order(out),
         };
         for one in all {
-            if fact(one)? {
-                return Ok(true);
+            for one in list::items(&one).unwrap_or_else(|| vec![one]) {
+                if fact(one)? {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)

@@ -57,7 +57,7 @@ WRONG_ARGUMENTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "nine dims": ({"A": np.ones((1,) * 9, F32)}, postlude.CallError, "an array of 9 dims"),
     "a number for a tile": ({"C": 1.0}, postlude.CallError, "`C` is a tensor; a number was given"),
     "a tile for a number": ({"beta": np.ones((), F32)}, postlude.CallError, "`beta` is a scalar passed by the host"),
-    "a list": ({"A": [[1.0]]}, TypeError, "`A` is list, which is neither an array"),
+    "a list": ({"A": [[1.0]]}, TypeError, r"`A\[0\]` is list, which is neither an array"),
     "nothing": ({"A": None}, TypeError, "`A` is NoneType, which is neither an array"),
     "text": ({"beta": "2"}, TypeError, "`beta` is str, which is neither an array"),
     "no alignment": (
@@ -78,7 +78,7 @@ WRONG_ARGUMENTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "out is read-only": ({"out": read_only(np.empty((5, 6), F32))}, postlude.CallError, "`D` is read-only"),
     "out shares places": ({"out": shared()}, postlude.CallError, "several elements share a place"),
     "out is text": ({"out": "D"}, TypeError, "`D` is str"),
-    "out is too many": ({"out": [np.empty((5, 6), F32)] * 2}, postlude.CallError, "`out` has 2 arrays, the kernel 1 outputs"),
+    "out is too many": ({"out": [np.empty((5, 6), F32)] * 2}, postlude.CallError, "`D` is declared with 2 dims, but has 3"),
     "out has another name": ({"out": {"E": np.empty((5, 6), F32)}}, postlude.CallError, "`out` has no `D`"),
     "out has more names": (
         {"out": {"D": np.empty((5, 6), F32), "E": np.empty((5, 6), F32)}},

@@ -51,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run on host tensors, and what lies around them watched.
     pub(crate) guard: bool,
+    /// Whether batched host tensors are laid out as lists.
+    pub(crate) lists: bool,
     /// When operands are copied by launches before their product.
     pub(crate) copies: CopyRule,
     /// The most bytes of values between launches that chunks keep to; the default when `None`.

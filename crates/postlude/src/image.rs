@@ -2,6 +2,7 @@
 //! with the same strides and the same distance from an aligned start, so that every path of a kernel is met.
 
 pub(crate) mod guard;
+pub(crate) mod list;
 
 use crate::graph::Graph;
 use crate::placement::{Placement, Placements};

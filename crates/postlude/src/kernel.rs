@@ -276,6 +276,7 @@ impl Compiled {
             grid_limit: options.hooks.grid_limit,
             guard: options.hooks.guard,
             copies: options.hooks.copies,
+            lists: options.hooks.lists,
             workspace: options.workspace,
             overlap: options.hooks.overlap,
             cache: options.cache.clone(),

@@ -11,6 +11,9 @@ pub struct Placement {
     pub strides: Vec<isize>,
     /// The address of the first element, in bytes beyond a multiple of [`Placement::PERIOD`].
     pub start: u64,
+    /// Where the first dim numbers tensors of a list: one more than the most steps of the first stride that one of them lies
+    /// from the address. A table says how many steps each does. `None` where they lie one stride apart.
+    pub list: Option<usize>,
 }
 
 /// Where everything lies.
@@ -40,7 +43,13 @@ impl Placement {
 
     /// A tensor whose first element has this address.
     pub fn at(strides: Vec<isize>, address: u64) -> Placement {
-        Placement { strides, start: address % Placement::PERIOD }
+        Placement { strides, start: address % Placement::PERIOD, list: None }
+    }
+
+    /// The same as a list whose tensors lie up to as many steps of the first stride, less one, from the address.
+    #[must_use]
+    pub fn listed(self, steps: usize) -> Placement {
+        Placement { list: Some(steps), ..self }
     }
 
     /// What the address of the first element is a multiple of, in bytes.

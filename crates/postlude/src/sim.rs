@@ -15,9 +15,10 @@ use postlude_ptx::shared::Region;
 use postlude_sim::observe::Observer;
 
 use crate::error::Error;
-use crate::graph::{Graph, MathMode};
+use crate::graph::{Graph, InputId, MathMode};
 use crate::image;
 use crate::image::guard::{self, POISON};
+use crate::image::list::List;
 use crate::lower::Lowered;
 use crate::placement::{Placement, Placements};
 use crate::problem::{Argument, Arguments, BindError, Problem, Segments};
@@ -60,6 +61,8 @@ pub(crate) struct Source<'a> {
     pub(crate) grid_limit: Option<u32>,
     /// Whether outputs are poisoned before a run, and what lies between their elements watched.
     pub(crate) guard: bool,
+    /// Whether batched tensors are laid out as lists.
+    pub(crate) lists: bool,
     /// Whether its code is that of a launch which overlaps with its neighbours.
     pub(crate) overlaps: bool,
 }
@@ -111,10 +114,14 @@ pub struct SimCall {
     /// Which bytes of the others are elements, all of which must be written.
     outputs: Vec<postlude_sim::Output>,
     guard: bool,
+    /// Tensors that are laid out as lists, by their buffers.
+    lists: Vec<(usize, List)>,
     /// Whether no output has an element, so that there is nothing to launch.
     is_empty: bool,
     /// How the outputs lie.
     places: Vec<Placement>,
+    /// Bytes of their memory on the host.
+    memory: Vec<usize>,
     /// Results that earlier launches stored, with their places among all.
     earlier: Vec<(usize, Tensor)>,
 }
@@ -131,7 +138,7 @@ impl SimCall {
         let outputs: Vec<TensorView<'_>> =
             graph.own_results().into_iter().map(|place| results[place]).collect();
         let outputs = outputs.as_slice();
-        let laid = Laid::new(arguments, outputs, source.guard);
+        let laid = Laid::new(source, arguments, outputs);
         let planned = source.plan(problem, &laid.placements)?;
         let entry = planned.emit_overlapping(source.math, source.overlaps);
         let facts = planned.launch(&laid.scalars);
@@ -143,14 +150,16 @@ impl SimCall {
             schedule: planned.schedule(),
             text: entry.to_string(),
             regions: entry.regions.into(),
-            launch: shifted(facts, &laid.starts),
-            names: inputs.chain(results).collect(),
+            launch: shifted(facts, &laid),
+            names: inputs.chain(results).chain(laid.tables.names(graph)).collect(),
             inputs: graph.inputs().len(),
-            outputs: elements(graph, written_rows(graph, problem, arguments), outputs),
-            buffers: laid.buffers,
+            outputs: elements(graph, written_rows(graph, problem, arguments), outputs, &laid),
+            buffers: laid.buffers.into_iter().chain(laid.tables.bytes()).collect(),
+            lists: laid.tables.0,
             guard: source.guard,
             is_empty: outputs.iter().all(TensorView::is_empty),
             places: outputs.iter().map(|tensor| image::placement(*tensor)).collect(),
+            memory: outputs.iter().map(|tensor| tensor.bytes().len()).collect(),
             earlier: Vec::new(),
         })
     }
@@ -228,7 +237,7 @@ impl SimCall {
         let is_own = |place: &usize| self.earlier.iter().all(|(other, _)| other != place);
         let all = outputs.iter_mut().enumerate().filter(|(place, _)| is_own(place));
         let outputs: &mut [_] = &mut all.map(|(_, own)| own.reborrow()).collect::<Vec<_>>();
-        let memory = self.buffers[self.inputs..].iter().map(Vec::len);
+        let memory = self.memory.iter().copied();
         image::check_same(&self.names[self.inputs..], &self.places, memory, outputs)?;
         if self.is_empty {
             return Ok(Report { finished: true, ..Report::default() });
@@ -244,9 +253,12 @@ impl SimCall {
         let ran =
             postlude_sim::run_observed(&self.text, &self.launch, &mut buffers, &options, observer);
         let report = ran.map_err(SimulationError::from)?;
-        let results = self.names[self.inputs..].iter().zip(&buffers[self.inputs..]);
-        for ((name, bytes), tensor) in results.zip(outputs) {
-            guard::take(name, bytes, 0, self.guard, tensor);
+        for (buffer, tensor) in (self.inputs..).zip(outputs) {
+            let (name, bytes) = (&self.names[buffer], &buffers[buffer]);
+            match self.lists.iter().find(|(listed, _)| *listed == buffer) {
+                Some((_, list)) => list.take_back(name, bytes, POISON, tensor.bytes_mut()),
+                None => guard::take(name, bytes, 0, self.guard, tensor),
+            }
         }
         Ok(report)
     }
@@ -258,6 +270,7 @@ fn elements(
     graph: &Graph,
     written: Option<usize>,
     outputs: &[TensorView<'_>],
+    laid: &Laid,
 ) -> Vec<postlude_sim::Output> {
     let first = graph.inputs().len();
     let mut all = Vec::new();
@@ -269,7 +282,22 @@ fn elements(
         if let (Some(written), Some(row)) = (written, row) {
             shape[row] = written;
         }
-        if shape == tensor.shape() && guard::is_packed(tensor) {
+        if let Some(list) = laid.tables.of(buffer) {
+            if element == 0 {
+                continue;
+            }
+            let strides = tensor.strides().iter().skip(1);
+            let strides: Vec<isize> = strides.map(|stride| stride * element as isize).collect();
+            let item = |offset| postlude_sim::Output {
+                name: name.clone(),
+                buffer,
+                offset,
+                element,
+                shape: shape[1..].to_vec(),
+                strides: strides.clone(),
+            };
+            all.extend(list.firsts().map(item));
+        } else if shape == tensor.shape() && guard::is_packed(tensor) {
             all.push(postlude_sim::Output::whole(name, buffer, tensor.bytes().len()));
         } else if element > 0 {
             let strides = tensor.strides().iter().map(|stride| stride * element as isize);
@@ -302,12 +330,49 @@ struct Laid {
     buffers: Vec<Vec<u8>>,
     /// Bytes from each buffer's start to its tensor's first element.
     starts: Vec<u64>,
+    tables: Tables,
+}
+
+/// Tensors that are laid out as lists, by their buffers.
+#[derive(Default)]
+struct Tables(Vec<(usize, List)>);
+
+impl Tables {
+    fn of(&self, buffer: usize) -> Option<&List> {
+        self.0.iter().find(|(listed, _)| *listed == buffer).map(|(_, list)| list)
+    }
+
+    /// The table of a buffer, by its place among all of them.
+    fn place(&self, buffer: usize) -> Option<usize> {
+        self.0.iter().position(|(listed, _)| *listed == buffer)
+    }
+
+    fn names(&self, graph: &Graph) -> Vec<String> {
+        let inputs = graph.inputs().iter().map(|input| &input.name);
+        let names: Vec<&String> =
+            inputs.chain(graph.outputs().iter().map(|output| &output.name)).collect();
+        self.0.iter().map(|(buffer, _)| format!("{} (table)", names[*buffer])).collect()
+    }
+
+    fn bytes(&self) -> Vec<Vec<u8>> {
+        self.0.iter().map(|(_, list)| list.table()).collect()
+    }
 }
 
 impl Laid {
-    fn new(inputs: &[Argument<'_>], outputs: &[TensorView<'_>], guard: bool) -> Laid {
+    fn new(source: &Source<'_>, inputs: &[Argument<'_>], outputs: &[TensorView<'_>]) -> Laid {
+        let (graph, guard) = (source.graph, source.guard);
         let mut laid = Laid::default();
-        for argument in inputs {
+        for (place, argument) in inputs.iter().enumerate() {
+            if let Some(tensor) = argument.tensor().filter(|_| source.lists)
+                && let Some(list) = List::of_input(graph, InputId(place as u32), tensor)
+            {
+                laid.scalars.push(None);
+                laid.placements.inputs.push(Some(list.placement.clone()));
+                let held = list.lay_out(tensor.bytes(), POISON);
+                laid.push_list(list, held);
+                continue;
+            }
             match argument {
                 Argument::Scalar(value) => {
                     laid.scalars.push(Some(*value));
@@ -318,13 +383,28 @@ impl Laid {
                 Argument::View(view) => laid.push_input(*view),
             }
         }
-        for tensor in outputs.iter().copied() {
+        for (tensor, output) in outputs.iter().copied().zip(graph.outputs()) {
+            if source.lists
+                && let Some(list) = List::of(graph, &output.dims, tensor)
+            {
+                laid.placements.outputs.push(list.placement.clone());
+                let held = list.lay_out(tensor.bytes(), POISON);
+                let held = if guard { vec![POISON; held.len()] } else { held };
+                laid.push_list(list, held);
+                continue;
+            }
             laid.placements.outputs.push(image::placement(tensor));
             let held =
                 if guard { vec![POISON; tensor.bytes().len()] } else { tensor.bytes().to_vec() };
             laid.push(held, image::start(tensor));
         }
         laid
+    }
+
+    fn push_list(&mut self, list: List, bytes: Vec<u8>) {
+        let buffer = self.buffers.len();
+        self.push(bytes, list.start);
+        self.tables.0.push((buffer, list));
     }
 
     fn push_input(&mut self, tensor: TensorView<'_>) {
@@ -340,9 +420,17 @@ impl Laid {
 }
 
 /// The same launch on buffers that begin before their tensors do.
-fn shifted(launch: Launch, starts: &[u64]) -> Launch {
-    let start = |buffer: Buffer| starts.get(buffer.0 as usize).copied().unwrap_or(0);
+fn shifted(launch: Launch, laid: &Laid) -> Launch {
+    let start = |buffer: Buffer| laid.starts.get(buffer.0 as usize).copied().unwrap_or(0);
+    // Tables lie behind all tensors.
+    let table = |buffer: Buffer| {
+        let place = laid.tables.place(buffer.of_table()?.0 as usize)?;
+        Some(Buffer((laid.buffers.len() + place) as u32))
+    };
     let shift = |parameter| match parameter {
+        Parameter::Pointer { buffer, offset } if table(buffer).is_some() => {
+            Parameter::Pointer { buffer: table(buffer).unwrap_or(buffer), offset }
+        }
         Parameter::Pointer { buffer, offset } => {
             Parameter::Pointer { buffer, offset: offset.wrapping_add(start(buffer)) }
         }

@@ -60,6 +60,25 @@ pub enum TensorError {
         /// The sizes.
         shape: Vec<usize>,
     },
+    /// No tensors to stack.
+    #[error("a list of no tensors")]
+    EmptyList,
+    /// Tensors to stack that differ.
+    #[error(
+        "tensor {item} of the list is {dtype} of shape {shape:?}, tensor 0 is {first_dtype} of shape {first:?}"
+    )]
+    ListItem {
+        /// Which.
+        item: usize,
+        /// Its element type.
+        dtype: DType,
+        /// Its sizes.
+        shape: Vec<usize>,
+        /// The first tensor's element type.
+        first_dtype: DType,
+        /// The first tensor's sizes.
+        first: Vec<usize>,
+    },
     /// Packed elements that do not lie as packed ones have to.
     #[error("{dtype} packs its last dim into whole bytes: {}", packing(*.dtype))]
     Packed {
@@ -130,6 +149,31 @@ impl Tensor {
             dtype::store(dtype, &mut tensor.bytes, index, *value);
         }
         Ok(tensor)
+    }
+
+    /// A copy of tensors one behind the other, which a first dim numbers: a batch that is given as a list.
+    ///
+    /// ```
+    /// use postlude::{DType, Tensor, TensorView};
+    /// let (one, other) = ([1.0f32, 2.0], [3.0f32, 4.0]);
+    /// let batch = Tensor::stack(&[TensorView::new(&one, [2])?, TensorView::new(&other, [2])?])?;
+    /// assert_eq!((batch.shape(), batch.values()), (&[2, 2][..], vec![1.0, 2.0, 3.0, 4.0]));
+    /// # Ok::<(), postlude::TensorError>(())
+    /// ```
+    pub fn stack(tensors: &[TensorView<'_>]) -> Result<Tensor, TensorError> {
+        let Some(first) = tensors.first() else { return Err(TensorError::EmptyList) };
+        let mut bytes = Vec::new();
+        for (item, tensor) in tensors.iter().enumerate() {
+            let (dtype, shape) = (tensor.dtype(), tensor.shape());
+            if (dtype, shape) != (first.dtype(), first.shape()) {
+                let (shape, first_dtype) = (shape.to_vec(), first.dtype());
+                let first = first.shape().to_vec();
+                return Err(TensorError::ListItem { item, dtype, shape, first_dtype, first });
+            }
+            bytes.extend_from_slice(tensor.to_tensor().bytes());
+        }
+        let shape: Vec<usize> = [&[tensors.len()], first.shape()].concat();
+        Tensor::from_bytes(first.dtype(), shape, bytes)
     }
 
     /// A tensor with any strides (in elements, zero and negative ones too), its first element at `offset`.

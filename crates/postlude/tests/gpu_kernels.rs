@@ -7,6 +7,8 @@
 #[path = "gpu_runtime/driver.rs"]
 #[allow(dead_code)] // The run time's tests use the others.
 mod driver;
+#[path = "gpu_kernels/lists.rs"]
+mod lists;
 #[path = "gpu_kernels/problems.rs"]
 mod problems;
 #[path = "gpu_kernels/tuning.rs"]

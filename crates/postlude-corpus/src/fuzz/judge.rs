@@ -127,6 +127,7 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
             // A given tile is one launch's: there operands are read as they lie.
             copies: CopyRule::Always,
             overlap: specimen.way.overlap,
+            lists: false,
         },
         ..Options::default()
     };

@@ -106,7 +106,7 @@ class Kernel:
     """A kernel, ready to be called.
 
     Arguments come in the order of the signature or by name: arrays of NumPy, PyTorch, CuPy or JAX (anything that speaks
-    DLPack), and plain numbers. Nothing is copied. The kernel runs where the arrays are; on a GPU it is queued on the
+    DLPack), and plain numbers. Nothing is copied. A batched array may be a list of arrays, one a batch. The kernel runs where the arrays are; on a GPU it is queued on the
     framework's current stream. One output comes back as itself, several as a named tuple, allocated by the framework of
     the first array; ``out=`` writes into given arrays instead.
 
@@ -230,7 +230,8 @@ class Kernel:
         if isinstance(outputs, dict):
             names = self.outputs or tuple(outputs)
             outputs = tuple(outputs[name] for name in names)
-        outputs = tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
+        single = len(self.outputs) == 1 and isinstance(outputs, (tuple, list)) and len(outputs) != 1
+        outputs = tuple(outputs) if isinstance(outputs, (tuple, list)) and not single else (outputs,)
         host = _to_host
         found = self._native.check(
             tuple(host(one) for one in args),
@@ -325,6 +326,9 @@ def _described(value: Any) -> Any:
         return ("int32" if isinstance(value, int) else "float32", None)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
         return (value[0], list(value[1]))
+    if isinstance(value, (list, tuple)) and value:
+        dtype, shape = _described(value[0])
+        return (dtype, [len(value), *shape])
     return (str(value.dtype).removeprefix("torch."), list(value.shape))
 
 
@@ -332,6 +336,8 @@ def _to_host(value: Any) -> Any:
     """An array that the reference can read: a CPU copy where it is on a GPU."""
     if isinstance(value, (int, float)):
         return value
+    if isinstance(value, (list, tuple)):
+        return [_to_host(one) for one in value]
     torch = _modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return value.detach().cpu()

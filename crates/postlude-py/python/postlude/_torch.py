@@ -58,12 +58,23 @@ def refuse_transforms(name: str, values: Sequence[Any]) -> None:
 def has_tensor(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether an argument is a tensor."""
     for value in args:
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) or _is_list(value):
             return True
     for value in kwargs.values():
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) or _is_list(value):
             return True
     return False
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Tensor)
+
+
+def _stacked(values: Sequence[Any]) -> Sequence[Any]:
+    """Lists of tensors as one tensor each: operators take tensors alone."""
+    if not any([_is_list(value) for value in values]):
+        return values
+    return [torch.stack(list(value)) if _is_list(value) else value for value in values]
 
 
 def call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
@@ -71,7 +82,7 @@ def call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any], out: Any) 
     if compiling():
         return _call_traced(kernel._key, args, kwargs, out)
     names = kernel._plans.get("inputs") or kernel._plans.setdefault("inputs", kernel.inputs)
-    values = args if len(args) == len(names) and not kwargs else assign(names, args, kwargs)
+    values = _stacked(args if len(args) == len(names) and not kwargs else assign(names, args, kwargs))
     if forward_ad._current_level >= 0 or _transform() is not None:
         refuse_transforms(kernel.__name__, values)
     kinds = tuple([(one.dtype, one.dim()) if isinstance(one, Tensor) else _kind(one) for one in values])
@@ -88,7 +99,7 @@ def call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any], out: Any) 
 
 def _call_traced(key: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
     """The call as ``torch.compile`` traces it."""
-    values = assign(_input_names(key), args, kwargs)
+    values = _stacked(assign(_input_names(key), args, kwargs))
     kinds = tuple([_kind(value) for value in values])
     if out is not None:
         outputs = _given_outputs(_output_names(key, kinds), values, out)
@@ -109,6 +120,11 @@ def _given_outputs(names: Sequence[str], values: Sequence[Any], out: Any) -> lis
         outputs = list(out)
     else:
         outputs = [out]
+    if any([_is_list(one) for one in outputs]) or len(names) == 1 < len(outputs):
+        raise wrong(
+            "`out=` has a list of tensors, but this call needs an operator, which writes single tensors",
+            "give one tensor, whose parts are the batches: `out.unbind()`",
+        )
     if len(outputs) != len(names):
         raise CallError(f"`out` does not have the kernel's outputs: give {', '.join(names)}")
     if _grad_enabled():

@@ -1,6 +1,7 @@
 //! A call on tensors of a GPU, ready to be launched again and again.
 
 mod chunks;
+mod tables;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::runtime::{
     zero,
 };
 use crate::target::{Planned, Planning, Schedule, TargetRefusal};
+use tables::Tables;
 
 /// A call on tensors of a GPU with everything planned, checked and encoded.
 ///
@@ -59,6 +61,8 @@ pub struct PreparedCall {
     /// Where each buffer is: the inputs in the order of the signature, then the outputs.
     pub(super) addresses: Vec<u64>,
     pub(super) function: Function,
+    /// Where the tensors of lists lie.
+    tables: Tables,
     /// CTAs that run at a time, once that was asked.
     resident: Option<u32>,
     /// `None` where no output has an element.
@@ -195,6 +199,7 @@ impl PreparedCall {
             scalars: Vec::new(),
             addresses: Vec::new(),
             function,
+            tables: Tables::default(),
             resident: None,
             launch: None,
             earlier: Vec::new(),
@@ -272,7 +277,9 @@ impl PreparedCall {
     /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
     pub fn launch(&self, stream: &Stream) -> Result<(), Error> {
         match &self.launch {
-            Some(launch) if self.earlier.is_empty() => Ok(launch.launch(stream)?),
+            Some(launch) if self.earlier.is_empty() && self.tables.is_empty() => {
+                Ok(launch.launch(stream)?)
+            }
             Some(_) | None => self.launch_all(stream, &self.addresses, &self.scalars),
         }
     }
@@ -425,12 +432,14 @@ impl PreparedCall {
         scalars: &[Option<f64>],
     ) -> Result<(), RuntimeError> {
         let Some(launch) = &self.launch else { return Ok(()) };
+        self.tables.keep_for(stream)?;
         if self.scalars == scalars && self.addresses == addresses {
             return launch.launch_in(stream, order);
         }
         let address = |buffer: Buffer| {
+            let table = || self.tables.addresses().find(|(table, _)| *table == buffer);
             let found = addresses.get(buffer.0 as usize).copied();
-            found.ok_or(RuntimeError::NoAddress { buffer })
+            found.or_else(|| Some(table()?.1)).ok_or(RuntimeError::NoAddress { buffer })
         };
         if self.scalars == scalars {
             return launch.launch_at(stream, order, address);
@@ -438,8 +447,14 @@ impl PreparedCall {
         let mut facts = self.planned.launch(scalars);
         facts.grid[0] = launch.facts().grid[0];
         let buffers = (0..addresses.len() as u32).map(Buffer);
-        let addresses: Vec<_> = buffers.zip(addresses.iter().copied()).collect();
+        let addresses = buffers.zip(addresses.iter().copied()).chain(self.tables.addresses());
+        let addresses: Vec<_> = addresses.collect();
         PreparedLaunch::new(&self.function, facts, &addresses)?.launch_in(stream, order)
+    }
+
+    /// Whether it reads or writes lists of tensors.
+    pub(super) fn has_lists(&self) -> bool {
+        !self.tables.is_empty() || self.earlier.iter().any(|earlier| earlier.call.has_lists())
     }
 
     /// How it is run.
@@ -494,7 +509,16 @@ impl PreparedCall {
     /// Encodes the launch for these tensors; on a failure everything stays as it was.
     fn bind(&mut self, checked: &Checked, planned: Planned) -> Result<(), Error> {
         if !checked.is_empty {
-            self.encode(&planned, &checked.scalars, &checked.addresses)?;
+            let mut before = None;
+            if !self.tables.are_of(&checked.lists) {
+                let tables = Tables::new(&checked.lists, self.function.device())?;
+                before = Some(std::mem::replace(&mut self.tables, tables));
+            }
+            let encoded = self.encode(&planned, &checked.scalars, &checked.addresses);
+            if let (Err(_), Some(before)) = (&encoded, before) {
+                self.tables = before;
+            }
+            encoded?;
         }
         self.planned = planned;
         self.scalars.clone_from(&checked.scalars);
@@ -510,9 +534,11 @@ impl PreparedCall {
     ) -> Result<(), Error> {
         let mut facts = planned.launch(scalars);
         facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
+        let addresses = addresses.iter().copied().chain(self.tables.addresses());
+        let addresses: Vec<(Buffer, u64)> = addresses.collect();
         match &mut self.launch {
-            Some(launch) if *launch.facts() == facts => launch.rebind(addresses)?,
-            other => *other = Some(PreparedLaunch::new(&self.function, facts, addresses)?),
+            Some(launch) if *launch.facts() == facts => launch.rebind(&addresses)?,
+            other => *other = Some(PreparedLaunch::new(&self.function, facts, &addresses)?),
         }
         Ok(())
     }

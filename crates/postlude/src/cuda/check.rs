@@ -1,6 +1,7 @@
 //! A call's tensors on a GPU: validated, and what planning and launching want to know of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use postlude_ptx::launch::Buffer;
 
@@ -27,6 +28,8 @@ pub(super) struct Checked {
     pub(super) is_nothing: bool,
     /// An address that a tensor map may have, at a multiple of [`Placement::PERIOD`].
     pub(super) somewhere: u64,
+    /// Lists, by their buffers: how many steps of the first stride each of their tensors lies from the buffer's address.
+    pub(super) lists: Vec<(Buffer, Arc<[u32]>)>,
     /// Every input, computed ones behind what is declared.
     pub(super) inputs: Vec<DeviceArgument>,
     /// What the call writes, in the order of the signature.
@@ -90,6 +93,7 @@ impl Checked {
             is_empty: own().all(DeviceTensor::is_empty),
             is_nothing: results.iter().all(DeviceTensor::is_empty),
             somewhere,
+            lists: Vec::new(),
             inputs: Vec::new(),
             results: Vec::new(),
         };
@@ -103,12 +107,14 @@ impl Checked {
                 DeviceArgument::Tensor(tensor) => {
                     call.scalars.push(None);
                     call.placements.inputs.push(Some(placement(tensor)));
+                    call.push_list(tensor);
                     call.push_address(if tensor.is_empty() { somewhere } else { tensor.address });
                 }
             }
         }
         for tensor in own() {
             call.placements.outputs.push(placement(tensor));
+            call.push_list(tensor);
             call.push_address(tensor.address);
         }
         Checked { inputs, results, ..call }
@@ -148,6 +154,12 @@ impl Checked {
         Ok(())
     }
 
+    /// Remembers the list of the next buffer, if it is one.
+    fn push_list(&mut self, tensor: &DeviceTensor) {
+        let buffer = Buffer(self.addresses.len() as u32);
+        self.lists.extend(tensor.list.clone().map(|list| (buffer, list)));
+    }
+
     fn push_address(&mut self, address: u64) {
         self.addresses.push((Buffer(self.addresses.len() as u32), address));
     }
@@ -167,5 +179,5 @@ pub(super) fn between_launches(
 /// Where a tensor lies; one without elements is in nobody's way.
 fn placement(tensor: &DeviceTensor) -> Placement {
     let address = if tensor.is_empty() { 0 } else { tensor.address };
-    Placement::at(tensor.strides.clone(), address)
+    Placement { list: tensor.list_steps(), ..Placement::at(tensor.strides.clone(), address) }
 }

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use crate::cuda::{GpuKernel, PreparedCall};
 use crate::error::Error;
+use crate::graph::InputId;
 use crate::image;
 use crate::image::guard::{self, CANARY, CANARY_BYTES, POISON};
+use crate::image::list::List;
 use crate::placement::Placement;
 use crate::problem::{Argument, Problem};
 use crate::runtime::{
@@ -38,6 +40,8 @@ struct Written {
     bytes: u64,
     /// Bytes of canary on each side; none without a guard.
     margin: u64,
+    /// Where it is laid out as a list.
+    list: Option<List>,
 }
 
 impl HostCall {
@@ -58,7 +62,12 @@ impl HostCall {
                 (Argument::Scalar(value), _) => DeviceArgument::Scalar(*value),
                 (_, None) => continue,
                 (_, Some(tensor)) => {
-                    let (buffer, tensor) = upload(tensor, device, &stream)?;
+                    let place = graph.place_of(&input.name) as u32;
+                    let list = kernel
+                        .settings
+                        .lists
+                        .then(|| List::of_input(graph, InputId(place), tensor));
+                    let (buffer, tensor) = upload(tensor, list.flatten(), device, &stream)?;
                     buffers.push(buffer);
                     DeviceArgument::Tensor(tensor)
                 }
@@ -70,8 +79,10 @@ impl HostCall {
         let keeps = graph.has_segments();
         let (mut written, mut results) = (Vec::new(), BTreeMap::new());
         for (output, tensor) in graph.results().iter().zip(outputs.iter().copied()) {
-            let memory = Written::new(output.name, tensor, margin, device, &stream)?;
-            if keeps && margin == 0 {
+            let list = kernel.settings.lists.then(|| List::of(graph, output.dims, tensor));
+            let list = list.flatten();
+            let memory = Written::new(output.name, (tensor, list), margin, device, &stream)?;
+            if keeps && margin == 0 && memory.list.is_none() {
                 memory.buffer.write(&stream, 0, tensor.bytes())?;
             }
             results.insert(output.name.to_owned(), memory.tensor(tensor));
@@ -142,9 +153,17 @@ impl HostCall {
 /// Copies a tensor to the GPU.
 fn upload(
     tensor: TensorView<'_>,
+    list: Option<List>,
     device: &Device,
     stream: &Stream,
 ) -> Result<(DeviceBuffer, DeviceTensor), RuntimeError> {
+    if let Some(list) = list {
+        let bytes = list.lay_out(tensor.bytes(), POISON);
+        let buffer = device.allocate(bytes.len() as u64)?;
+        buffer.write(stream, 0, &bytes)?;
+        let on_device = listed(&list, tensor, &buffer);
+        return Ok((buffer, on_device));
+    }
     let bytes = tensor.bytes();
     let buffer = device.allocate(bytes.len() as u64)?;
     buffer.write(stream, 0, bytes)?;
@@ -154,18 +173,41 @@ fn upload(
         strides: tensor.strides().to_vec(),
         address: buffer.address() + image::start(tensor) as u64,
         device: device.ordinal(),
+        list: None,
     };
     Ok((buffer, on_device))
+}
+
+/// A tensor that is laid out as a list.
+fn listed(list: &List, host: TensorView<'_>, buffer: &DeviceBuffer) -> DeviceTensor {
+    DeviceTensor {
+        dtype: host.dtype(),
+        shape: host.shape().to_vec(),
+        strides: list.placement.strides.clone(),
+        address: buffer.address() + list.start as u64,
+        device: buffer.device().ordinal(),
+        list: Some(list.steps.as_slice().into()),
+    }
 }
 
 impl Written {
     fn new(
         name: &str,
-        tensor: TensorView<'_>,
+        (tensor, list): (TensorView<'_>, Option<List>),
         margin: u64,
         device: &Device,
         stream: &Stream,
     ) -> Result<Written, RuntimeError> {
+        if let Some(list) = list {
+            let mut image = list.lay_out(tensor.bytes(), POISON);
+            if margin > 0 {
+                image.fill(POISON);
+            }
+            let (buffer, bytes) = (device.allocate(image.len() as u64)?, tensor.bytes().len());
+            buffer.write(stream, 0, &image)?;
+            let (name, bytes, list) = (name.to_owned(), bytes as u64, Some(list));
+            return Ok(Written { name, buffer, bytes, margin: 0, list });
+        }
         let bytes = tensor.bytes().len() as u64;
         let buffer = device.allocate(bytes + 2 * margin)?;
         if margin > 0 {
@@ -173,11 +215,14 @@ impl Written {
             buffer.fill(stream, margin, bytes, POISON)?;
             buffer.fill(stream, margin + bytes, margin, CANARY)?;
         }
-        Ok(Written { name: name.to_owned(), buffer, bytes, margin })
+        Ok(Written { name: name.to_owned(), buffer, bytes, margin, list: None })
     }
 
     /// The tensor that a kernel writes.
     fn tensor(&self, host: TensorView<'_>) -> DeviceTensor {
+        if let Some(list) = &self.list {
+            return listed(list, host, &self.buffer);
+        }
         let offset = image::start(host) as u64;
         DeviceTensor {
             dtype: host.dtype(),
@@ -185,15 +230,20 @@ impl Written {
             strides: host.strides().to_vec(),
             address: self.buffer.address() + self.margin + offset,
             device: self.buffer.device().ordinal(),
+            list: None,
         }
     }
 
     /// Copies what was written to the host; what lies between and around its elements stays as it is there.
     fn read(&self, tensor: &mut TensorViewMut<'_>, stream: &Stream) -> Result<(), RuntimeError> {
-        if self.margin == 0 && guard::is_packed(tensor.view()) {
+        if self.margin == 0 && self.list.is_none() && guard::is_packed(tensor.view()) {
             return self.buffer.read(stream, 0, tensor.bytes_mut());
         }
         let all = self.buffer.to_vec(stream)?;
+        if let Some(list) = &self.list {
+            list.take_back(&self.name, &all, POISON, tensor.bytes_mut());
+            return Ok(());
+        }
         let guarded = self.margin > 0;
         guard::take(&self.name, &all, self.margin as usize, guarded, tensor);
         Ok(())

@@ -70,6 +70,9 @@ pub(crate) fn tune(
     records: &Records,
     options: &TuneOptions<'_>,
 ) -> Result<Tuned, Error> {
+    if call.has_lists() {
+        return Err(RuntimeError::ListTuned.into());
+    }
     let start = Instant::now();
     let device = call.function.device().clone();
     let stream = Stream::new(&device)?;

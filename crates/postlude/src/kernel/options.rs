@@ -102,6 +102,8 @@ pub struct Hooks {
     pub copies: target::CopyRule,
     /// Which launches may begin before the one before them has ended.
     pub overlap: target::Overlap,
+    /// Whether batched host tensors are laid out as lists.
+    pub lists: bool,
     /// When copies and matrix products complete in the simulator.
     #[cfg(feature = "sim")]
     pub timing: postlude_sim::Timing,

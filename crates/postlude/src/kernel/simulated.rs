@@ -138,6 +138,7 @@ impl Compiled {
             schedule: hooks.schedule.as_ref(),
             grid_limit: hooks.grid_limit,
             guard: hooks.guard,
+            lists: hooks.lists,
             overlaps: hooks.overlap.of_launch(!self.earlier.is_empty()),
         }
     }

@@ -28,6 +28,7 @@ pub(crate) use map::encode;
 pub use memory::DeviceBuffer;
 pub(crate) use memory::{Allocation, pointer_device, zero};
 pub use stream::Stream;
+pub(crate) use stream::relaxed_capture;
 
 use crate::runtime::error::RuntimeError;
 use crate::runtime::version::CudaVersion;

@@ -1,5 +1,7 @@
 //! Why a kernel does not run on a GPU, in the user's words and with what to do about it.
 
+use std::fmt;
+
 use postlude_ptx::launch::Buffer;
 
 use crate::dtype::DType;
@@ -120,9 +122,53 @@ pub enum RuntimeError {
     #[error("outputs `{first}` and `{second}` overlap")]
     OutputsOverlap { first: String, second: String },
 
+    // Lists.
+    #[error("the list `{name}` has no tensors")]
+    EmptyList { name: String },
+    #[error("tensor {item} of the list `{name}` {given}, tensor 0 {wanted}")]
+    ListItem { name: String, item: usize, given: ListFact, wanted: ListFact },
+    #[error(
+        "the tensors of the list `{name}` lie more than 2^31 steps of {step} bytes apart, which divide their distances"
+    )]
+    ListSpread { name: String, step: u64 },
+    #[error("`{name}` is a list of tensors, but its first dim is not the kernel's only batch dim")]
+    ListDim { name: String },
+    #[error("tensors of the list `{name}` overlap, and it is an output")]
+    ListOverlap { name: String },
+    #[error("a call on lists of tensors is not tuned")]
+    ListTuned,
+
     // The cache.
     #[error("this user has no home folder to keep a cache in")]
     NoCacheFolder,
+}
+
+/// What a tensor of a list is, and another one is not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ListFact {
+    /// Its dtype.
+    DType(DType),
+    /// Its shape.
+    Shape(Vec<usize>),
+    /// Its strides, in elements.
+    Strides(Vec<isize>),
+    /// The number of its GPU.
+    Device(u32),
+    /// A list of its own.
+    List,
+}
+
+impl fmt::Display for ListFact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ListFact::DType(dtype) => write!(f, "is {dtype}"),
+            ListFact::Shape(shape) => write!(f, "has shape {shape:?}"),
+            ListFact::Strides(strides) => write!(f, "has strides {strides:?}"),
+            ListFact::Device(device) => write!(f, "is on GPU {device}"),
+            ListFact::List => write!(f, "is a list"),
+        }
+    }
 }
 
 /// The oldest driver branch that has every function and the version of PTX that kernels are written in.
@@ -166,6 +212,11 @@ impl RuntimeError {
             }
             E::OverlapsOthers { .. } => "give the output memory of its own".to_owned(),
             E::OutputsOverlap { .. } => "give each output memory of its own".to_owned(),
+            E::EmptyList { .. } => "give a tensor for every batch".to_owned(),
+            E::ListItem { .. } => "give tensors of one dtype, shape, strides and GPU, or stack them into one tensor".to_owned(),
+            E::ListSpread { .. } | E::ListDim { .. } => "stack the tensors into one".to_owned(),
+            E::ListOverlap { .. } => "give each tensor of the list memory of its own".to_owned(),
+            E::ListTuned => "tune the call on tensors that are stacked: lists take the planner's schedule".to_owned(),
             E::NoCacheFolder => "set POSTLUDE_CACHE_DIR to a folder".to_owned(),
             E::Bind(error) => return error.fix(),
             E::NotPtx { .. } | E::Compile { .. } | E::NoEntry { .. } | E::MapRank { .. } => return None,

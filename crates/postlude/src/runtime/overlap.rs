@@ -21,7 +21,14 @@ pub(crate) fn overlap(a: &DeviceTensor, b: &DeviceTensor) -> bool {
     if a.device != b.device || a.is_empty() || b.is_empty() {
         return false;
     }
-    let (a, b) = (Bytes::of(a), Bytes::of(b));
+    let bytes =
+        |tensor: &DeviceTensor| -> Vec<Bytes> { tensor.apart().iter().map(Bytes::of).collect() };
+    let others = bytes(b);
+    bytes(a).iter().any(|a| others.iter().any(|b| a.overlap(b)))
+}
+
+/// The same of tensors that are no lists.
+fn reach_one_another(a: &Bytes, b: &Bytes) -> bool {
     let mut steps: Vec<Steps> = Vec::new();
     for (sign, bytes) in [(1, &a), (-1, &b)] {
         for (size, stride) in &bytes.dims {
@@ -53,6 +60,19 @@ impl Bytes {
         let step = |stride: isize| stride as i128 * bits as i128 / 8;
         let dims = dims.map(|(size, stride)| (*size as i128, step(*stride))).collect();
         Bytes { start, element, dims }
+    }
+
+    /// The first byte, and the one behind the last.
+    fn range(&self) -> (i128, i128) {
+        let reach = |(size, stride): &(i128, i128)| (size - 1) * stride;
+        let low: i128 = self.dims.iter().map(|dim| reach(dim).min(0)).sum();
+        let high: i128 = self.dims.iter().map(|dim| reach(dim).max(0)).sum();
+        (self.start + low, self.start + high + self.element)
+    }
+
+    fn overlap(&self, other: &Bytes) -> bool {
+        let (own, others) = (self.range(), other.range());
+        own.0 < others.1 && others.0 < own.1 && reach_one_another(self, other)
     }
 }
 
@@ -98,9 +118,26 @@ fn div_up(a: i128, b: i128) -> i128 {
     -(-a).div_euclid(b)
 }
 
-/// Whether every element has a place of its own, seen from strides that nest.
+/// Whether every element has a place of its own, seen from strides that nest. Tensors of a list are looked at one by one.
 pub(crate) fn has_own_places(tensor: &DeviceTensor) -> bool {
-    crate::tensor::has_own_places(&tensor.shape, &tensor.strides)
+    let shape = if tensor.list.is_some() { 1.. } else { 0.. };
+    crate::tensor::has_own_places(&tensor.shape[shape.clone()], &tensor.strides[shape])
+}
+
+/// Whether two tensors of a list share a byte.
+pub(crate) fn items_overlap(list: &DeviceTensor) -> bool {
+    if list.is_empty() {
+        return false;
+    }
+    let mut items: Vec<Bytes> = list.apart().iter().map(Bytes::of).collect();
+    // All are of one extent, so that the next ones behind are the first to be met.
+    items.sort_by_key(|item| item.start);
+    let met = |(place, item): (usize, &Bytes)| {
+        let end = item.range().1;
+        let behind = items[place + 1..].iter().take_while(|other| other.range().0 < end);
+        behind.into_iter().any(|other| item.overlap(other))
+    };
+    items.iter().enumerate().any(met)
 }
 
 #[cfg(test)]
@@ -112,7 +149,7 @@ mod tests {
 
     fn tensor(address: u64, shape: &[usize], strides: &[isize]) -> DeviceTensor {
         let (shape, strides) = (shape.to_vec(), strides.to_vec());
-        DeviceTensor { dtype: DType::F16, shape, strides, address, device: 0 }
+        DeviceTensor { dtype: DType::F16, shape, strides, address, device: 0, list: None }
     }
 
     #[test]
@@ -141,7 +178,7 @@ mod tests {
     fn packed_rows_are_runs_of_bytes() {
         let tensor = |dtype, address, shape: &[usize], strides: &[isize]| {
             let (shape, strides) = (shape.to_vec(), strides.to_vec());
-            DeviceTensor { dtype, shape, strides, address, device: 0 }
+            DeviceTensor { dtype, shape, strides, address, device: 0, list: None }
         };
         let left = tensor(DType::I4, 1000, &[4, 8], &[16, 1]);
         assert!(!overlap(&left, &tensor(DType::U4, 1004, &[4, 8], &[16, 1])));

@@ -1,5 +1,9 @@
 //! Tensors on a GPU: an address, a shape, and strides in elements.
 
+mod list;
+
+use std::sync::Arc;
+
 use crate::dtype::DType;
 use crate::tensor;
 
@@ -16,13 +20,16 @@ pub struct DeviceTensor {
     pub address: u64,
     /// The number of the GPU.
     pub device: u32,
+    /// For a list of tensors that do not lie evenly, which the first dim numbers: how many steps of the first stride each of
+    /// them lies from the address. [`DeviceTensor::list`] makes it; other tensors have none.
+    pub list: Option<Arc<[u32]>>,
 }
 
 impl DeviceTensor {
     /// A tensor whose elements follow one another without gaps.
     pub fn contiguous(dtype: DType, shape: Vec<usize>, address: u64, device: u32) -> DeviceTensor {
         let strides = tensor::contiguous(&shape);
-        DeviceTensor { dtype, shape, strides, address, device }
+        DeviceTensor { dtype, shape, strides, address, device, list: None }
     }
 
     /// Whether it has no elements.

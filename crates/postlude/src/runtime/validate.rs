@@ -42,6 +42,7 @@ pub fn validate(
             problem.check_shape(&input.name, dims, &argument.shape)?;
         }
         check_tensor(&input.name, argument, device)?;
+        check_list(graph, &input.name, input.dims.as_deref().unwrap_or_default(), argument)?;
     }
     let results = graph.results();
     for name in outputs.keys() {
@@ -62,6 +63,10 @@ pub fn validate(
         if !overlap::has_own_places(given) {
             return Err(RuntimeError::SelfOverlap { name: name(), strides: given.strides.clone() });
         }
+        check_list(graph, output.name, output.dims, given)?;
+        if given.list.is_some() && overlap::items_overlap(given) {
+            return Err(RuntimeError::ListOverlap { name: name() });
+        }
     }
     check_overlaps(graph, inputs, outputs)?;
     Ok(problem)
@@ -74,13 +79,15 @@ pub fn check_memory<'a>(
 ) -> Result<(), RuntimeError> {
     for (name, tensor) in tensors.into_iter().filter(|(_, tensor)| !tensor.is_empty()) {
         let name = || name.to_owned();
-        match driver::pointer_device(device.context(), tensor.address)? {
-            None => return Err(RuntimeError::NotDeviceMemory { name: name() }),
-            Some(given) if given != device.ordinal() => {
-                let device = device.ordinal();
-                return Err(RuntimeError::OtherDevice { name: name(), given, device });
+        for item in tensor.apart() {
+            match driver::pointer_device(device.context(), item.address)? {
+                None => return Err(RuntimeError::NotDeviceMemory { name: name() }),
+                Some(given) if given != device.ordinal() => {
+                    let device = device.ordinal();
+                    return Err(RuntimeError::OtherDevice { name: name(), given, device });
+                }
+                Some(_) => {}
             }
-            Some(_) => {}
         }
     }
     Ok(())
@@ -148,8 +155,10 @@ fn check_tensor(name: &str, tensor: &DeviceTensor, device: u32) -> Result<(), Ru
     }
     check_packed(name, tensor)?;
     let (mut low, mut high) = (i128::from(tensor.address), i128::from(tensor.address));
-    for (size, stride) in tensor.shape.iter().zip(&tensor.strides) {
-        let reach = (*size as i128 - 1) * *stride as i128 * i128::from(bytes);
+    let steps = tensor.list_steps().into_iter();
+    let sizes = steps.chain(tensor.shape.iter().copied().skip(tensor.list.is_some().into()));
+    for (size, stride) in sizes.zip(&tensor.strides) {
+        let reach = (size as i128 - 1) * *stride as i128 * i128::from(bytes);
         low += reach.min(0);
         high += reach.max(0);
     }
@@ -158,6 +167,21 @@ fn check_tensor(name: &str, tensor: &DeviceTensor, device: u32) -> Result<(), Ru
         return Err(RuntimeError::Reach { name: named() });
     }
     Ok(())
+}
+
+/// A kernel looks a list's tensors up by the number of a batch.
+fn check_list(
+    graph: &Graph,
+    name: &str,
+    dims: &[Dim],
+    tensor: &DeviceTensor,
+) -> Result<(), RuntimeError> {
+    let batch = &graph.space().batch;
+    let is_batched = batch.len() == 1 && dims.first() == batch.first();
+    if tensor.list.is_none() || is_batched {
+        return Ok(());
+    }
+    Err(RuntimeError::ListDim { name: name.to_owned() })
 }
 
 /// Packed elements lie in whole bytes: bits without gaps, halves of bytes along their last dim.
@@ -246,6 +270,7 @@ fn is_same_tile(
         })
         && memory.address == operand.address
         && memory.dtype == operand.dtype
+        && memory.list == operand.list
         && along(&output.dims, memory) == along(dims, operand)
 }
 

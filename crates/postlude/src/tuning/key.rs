@@ -76,7 +76,8 @@ fn placements_text(graph: &Graph, problem: &Problem, placements: &Placements) ->
     }
     let one = |placement: &Placement| {
         let strides: Vec<String> = placement.strides.iter().map(ToString::to_string).collect();
-        format!("{}@{}", strides.join(","), placement.start)
+        let list = if placement.list.is_some() { "list:" } else { "" };
+        format!("{list}{}@{}", strides.join(","), placement.start)
     };
     let inputs = placements.inputs.iter().map(|it| it.as_ref().map_or("-".to_owned(), one));
     let outputs = placements.outputs.iter().map(one);

@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("plan", &["problem", "lower"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "lower", "plan"]),
     ("target", &["dtype", "shape", "functions", "graph", "problem", "placement", "lower", "plan"]),
-    ("image", &["dtype", "tensor", "graph", "problem", "placement"]),
+    ("image", &["dtype", "shape", "tensor", "graph", "problem", "placement"]),
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("tuning", &["graph", "placement", "problem", "target"]),
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),

@@ -9,6 +9,7 @@ mod gradients;
 mod grouped;
 mod layering;
 mod library;
+mod lists;
 mod no_product;
 mod operand_types;
 mod planner;

@@ -128,6 +128,9 @@ impl Chunk<'_> {
         if self.values[place].is_some() {
             return (between_launches(whole.dtype, shape, whole.address, whole.device), 0);
         }
+        if dim == 0 && whole.list.is_some() {
+            return (whole.items(self.first, self.count), 0);
+        }
         let shift = self.first as i64 * whole.strides[dim] as i64 * whole.dtype.bits() as i64 / 8;
         let address = whole.address.wrapping_add_signed(shift);
         (DeviceTensor { shape, address, ..whole.clone() }, shift)

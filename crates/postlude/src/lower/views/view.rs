@@ -250,6 +250,10 @@ impl Views {
                     map.offset = map.offset.wrapping_add(offset);
                 }
                 Parameter::Pointer { buffer, offset } => {
+                    if let Some(tensor) = buffer.of_table() {
+                        *buffer = settled(tensor).0.table();
+                        continue;
+                    }
                     let (of, more) = settled(*buffer);
                     *buffer = of;
                     *offset = offset.wrapping_add_signed(more);
@@ -298,7 +302,8 @@ impl View {
         if let Some((dim, _)) = self.stacked {
             strides.remove(dim);
         }
-        Placement { strides, start: start.rem_euclid(Placement::PERIOD as i64) as u64 }
+        let start = start.rem_euclid(Placement::PERIOD as i64) as u64;
+        Placement { strides, start, list: placement.list }
     }
 }
 

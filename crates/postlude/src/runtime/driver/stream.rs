@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::OnceLock;
 
+use super::context::Context;
 use super::event::Event;
 use super::table::Handle;
 use crate::runtime::device::Device;
@@ -129,4 +130,25 @@ impl Drop for Stream {
             }
         }
     }
+}
+
+/// `CU_STREAM_CAPTURE_MODE_RELAXED`
+const RELAXED: c_int = 2;
+
+/// Runs a body that takes memory and fills it at once, also while this thread records a graph on another stream.
+pub(crate) fn relaxed_capture<T>(
+    context: &Context,
+    body: impl FnOnce() -> Result<T, RuntimeError>,
+) -> Result<T, RuntimeError> {
+    let exchange = |mut mode: c_int| -> Result<c_int, RuntimeError> {
+        let entered = context.enter()?;
+        // SAFETY: reads and writes one enumerator.
+        let code = unsafe { (entered.table().thread_capture_mode)(&raw mut mode) };
+        entered.check("cuThreadExchangeStreamCaptureMode", code)?;
+        Ok(mode)
+    };
+    let before = exchange(RELAXED)?;
+    let done = body();
+    exchange(before)?;
+    done
 }

@@ -101,6 +101,7 @@ table! {
     stream_wait = "cuStreamWaitEvent"(Handle, Handle, c_uint);
     stream_destroy = "cuStreamDestroy_v2"(Handle);
     stream_capturing = "cuStreamIsCapturing"(Handle, *mut c_int);
+    thread_capture_mode = "cuThreadExchangeStreamCaptureMode"(*mut c_int);
     stream_number = "cuStreamGetId"(Handle, *mut u64);
 
     event_create = "cuEventCreate"(*mut Handle, c_uint);

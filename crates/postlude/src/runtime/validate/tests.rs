@@ -112,7 +112,7 @@ fn memory_is_aligned_and_of_the_kernels_gpu() {
 fn halves_of_bytes_lie_in_pairs() {
     let tensor = |shape: [usize; 2], strides: [isize; 2]| {
         let (shape, strides) = (shape.to_vec(), strides.to_vec());
-        DeviceTensor { dtype: DType::I4, shape, strides, address: 0x1001, device: 0 }
+        DeviceTensor { dtype: DType::I4, shape, strides, address: 0x1001, device: 0, list: None }
     };
     let check = |shape, strides| check_tensor("W", &tensor(shape, strides), 0);
     for (shape, strides) in

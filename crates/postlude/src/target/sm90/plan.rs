@@ -15,6 +15,7 @@ mod fit;
 mod hints;
 mod knobs;
 mod limits;
+mod lists;
 mod mainloop;
 mod needed;
 mod needs;
@@ -50,9 +51,11 @@ pub(crate) use chip::Sm90;
 pub(crate) use copies::operand_copies;
 pub(crate) use cost::with_spills as cycles;
 pub(crate) use hints::Hints;
+pub(crate) use lists::Lists;
 pub(crate) use mainloop::Mainloop;
 pub(crate) use operand::{
-    Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES, operands,
+    Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES,
+    narrow_source, operands,
 };
 pub(crate) use place::EpilogueTransfer;
 pub(crate) use rank::{Candidate, candidates, contenders, fitted, schedules};

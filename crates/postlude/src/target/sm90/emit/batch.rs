@@ -2,7 +2,8 @@
 //!
 //! Tiles, partial results and counters know a batch by its number; tensors have a stride along each batch dim.
 
-use postlude_ptx::kernel::{Kernel, Reg};
+use postlude_ptx::kernel::{Kernel, PointerParameter, Reg};
+use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::target::Architecture;
 use postlude_ptx::types::U32;
 
@@ -44,6 +45,58 @@ impl<'k> Batch<'k> {
             *along = along.map(|along| along * *has);
         }
         own
+    }
+}
+
+/// How a tensor's batches are found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Batching {
+    /// By a stride along each of this many dims.
+    Strided(usize),
+    /// By a table of steps of one stride.
+    Listed,
+}
+
+impl Batching {
+    /// That of a tensor of a kernel, which is a list or not.
+    pub(super) fn of(space: &Space, listed: bool) -> Batching {
+        if listed { Batching::Listed } else { Batching::Strided(declared_dims(space)) }
+    }
+
+    /// Dims that it has a stride along.
+    pub(super) fn dims(self) -> usize {
+        match self {
+            Batching::Strided(dims) => dims,
+            Batching::Listed => 1,
+        }
+    }
+
+    /// Declares the table of a list.
+    pub(super) fn declare_table<'k, C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        name: &str,
+    ) -> Option<ListTable<'k>> {
+        let table = || ListTable(k.parameter_pointer(&format!("{name}_list")));
+        (self == Batching::Listed).then(table)
+    }
+}
+
+/// Where each tensor of a list lies: steps of its batch stride, by the number of the batch.
+#[derive(Clone, Copy)]
+pub(crate) struct ListTable<'k>(PointerParameter<'k>);
+
+impl<'k> ListTable<'k> {
+    /// Bytes of a number of steps.
+    const BYTES: u64 = 4;
+
+    /// The batch's place in the list's memory.
+    pub(super) fn look_up<C: Architecture>(self, k: Kernel<'k, C>, batch: Batch<'k>) -> Batch<'k> {
+        let from = self.0.load() + k.widen(batch.number) * ListTable::BYTES;
+        let [steps] = k.load_global::<U32, 1>(from, LoadCache::ReadOnly);
+        let mut along = batch.along;
+        along[0] = Some(steps);
+        Batch { along, ..batch }
     }
 }
 

@@ -5,9 +5,9 @@ use postlude_ptx::target::Tma;
 
 use crate::dtype::DType;
 use crate::graph::{BlockScale, Graph, Product, Side};
-use crate::target::sm90::plan::{ColumnScale, OperandElement, scaled_rows};
+use crate::target::sm90::plan::{ColumnScale, Lists, OperandElement, scaled_rows};
 
-use super::batch::declared_dims;
+use super::batch::Batching;
 use super::memory::Memory;
 
 /// A block scale as the kernel gets it.
@@ -30,13 +30,14 @@ pub(super) enum Along {
 
 impl<'k> ScaleParameter<'k> {
     /// Declares the block scales of a product, in its order.
-    pub(super) fn declare_all<C: Tma>(k: Kernel<'k, C>, graph: &Graph) -> Vec<Self> {
+    pub(super) fn declare_all<C: Tma>(k: Kernel<'k, C>, graph: &Graph, lists: &Lists) -> Vec<Self> {
         let Some(product) = graph.products().first() else { return Vec::new() };
         let [element, _] = OperandElement::of_product(graph);
         let declare = |(place, scale): (usize, &BlockScale)| {
-            let (name, dims) = (format!("scale{place}"), declared_dims(graph.space()));
+            let batching = Batching::of(graph.space(), lists.has_input(scale.input));
+            let name = format!("scale{place}");
             ScaleParameter {
-                memory: Memory::declare(k, &name, (DType::F32, dims), None),
+                memory: Memory::declare(k, &name, (DType::F32, batching), None),
                 along: Along::of(graph, product, scale),
                 run: scale.run,
                 stages: scale.run / element.stage_depth(),

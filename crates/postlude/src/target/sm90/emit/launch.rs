@@ -8,7 +8,7 @@ use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 use crate::dtype::DType;
 use crate::graph::{BlockScale, Graph, InputId};
 use crate::lower::BoundProgram;
-use crate::placement::{Major, Placements};
+use crate::placement::{Major, Placement, Placements};
 use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
     EpilogueTransfer, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Widened, Workspace, operands,
@@ -94,9 +94,12 @@ fn facts(
             .map_or(EpilogueTransfer::Strided, |place| schedule.needs.epilogue_loads[place]);
         facts.push(
             &mut parameters,
-            Buffer(input.0),
-            declared.dtype,
-            (strides, width(bound, program.input_window(input))),
+            (Buffer(input.0), declared.dtype),
+            Lies {
+                strides,
+                columns: width(bound, program.input_window(input)),
+                list: placements.input(input).list,
+            },
             transfer,
             SlotLayout::new,
         );
@@ -130,6 +133,20 @@ fn width(bound: &BoundProgram, window: Option<usize>) -> usize {
     window.map_or(all, |window| bound.windows()[window][1] as usize)
 }
 
+/// How a tensor of the epilogue lies.
+#[derive(Clone, Copy)]
+struct Lies {
+    strides: BodyStrides,
+    columns: usize,
+    /// Where it is a list, the batches of its map.
+    list: Option<usize>,
+}
+
+/// The address of a list's table.
+fn table(buffer: Buffer, list: Option<usize>) -> Option<Parameter> {
+    list.map(|_| Parameter::Pointer { buffer: buffer.table(), offset: 0 })
+}
+
 /// What every parameter is made from.
 struct Facts<'a> {
     schedule: &'a Sm90Schedule,
@@ -156,10 +173,11 @@ impl Facts<'_> {
             }
             let strides = BodyStrides::new(graph.space(), &output.dims, &placement.strides);
             let transfer = self.schedule.needs.epilogue_stores[place];
-            let lies = (strides, width(bound, program.output_window(place)));
-            self.push(parameters, buffer, output.dtype, lies, transfer, SlotLayout::of_output);
+            let columns = width(bound, program.output_window(place));
+            let lies = Lies { strides, columns, list: placement.list };
+            self.push(parameters, (buffer, output.dtype), lies, transfer, SlotLayout::of_output);
             if transfer.major().is_some() && graph.space().is_segmented() {
-                parameters.extend(self.memory(buffer, output.dtype, strides));
+                parameters.extend(self.memory((buffer, output.dtype), strides, None));
             }
         }
     }
@@ -168,30 +186,18 @@ impl Facts<'_> {
     fn push(
         &self,
         parameters: &mut Vec<Parameter>,
-        buffer: Buffer,
-        dtype: DType,
-        (strides, columns): (BodyStrides, usize),
+        (buffer, dtype): (Buffer, DType),
+        lies: Lies,
         transfer: EpilogueTransfer,
         layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
     ) {
-        let layout = |major| layout(self.schedule, dtype, major);
-        match transfer {
-            EpilogueTransfer::Tma => {
-                parameters.push(self.tile(buffer, dtype, (strides, columns), layout(Major::Row)));
+        match transfer.major() {
+            Some(major) => {
+                let layout = layout(self.schedule, dtype, major);
+                parameters.push(self.tile((buffer, dtype), lies, layout));
+                parameters.extend(table(buffer, lies.list));
             }
-            EpilogueTransfer::TmaTransposed => {
-                parameters.push(self.tile(
-                    buffer,
-                    dtype,
-                    (strides, columns),
-                    layout(Major::Column),
-                ));
-            }
-            EpilogueTransfer::Contiguous
-            | EpilogueTransfer::Strided
-            | EpilogueTransfer::Finished => {
-                parameters.extend(self.memory(buffer, dtype, strides));
-            }
+            None => parameters.extend(self.memory((buffer, dtype), lies.strides, lies.list)),
         }
     }
 
@@ -202,8 +208,9 @@ impl Facts<'_> {
             let declared = &graph.inputs()[scale.input.0 as usize];
             let dims = declared.dims.as_deref().unwrap_or_default();
             let space = graph.space().of_operand(product, scale.side);
-            let strides = BodyStrides::new(&space, dims, &placements.input(scale.input).strides);
-            self.memory(Buffer(scale.input.0), declared.dtype, strides)
+            let Placement { strides, list, .. } = placements.input(scale.input);
+            let strides = BodyStrides::new(&space, dims, strides);
+            self.memory((Buffer(scale.input.0), declared.dtype), strides, *list)
         };
         product.scales.iter().flat_map(scale).collect()
     }
@@ -234,13 +241,19 @@ impl Facts<'_> {
             };
             let placement = placements.input(InputId(own as u32));
             let strides = BodyStrides::new(&space, dims, &placement.strides);
-            parameters.extend(self.memory(Buffer(own as u32), input.dtype, strides));
+            let own = (Buffer(own as u32), input.dtype);
+            parameters.extend(self.memory(own, strides, placement.list));
         }
         parameters
     }
 
     /// A tensor that threads address.
-    fn memory(&self, buffer: Buffer, dtype: DType, strides: BodyStrides) -> Vec<Parameter> {
+    fn memory(
+        &self,
+        (buffer, dtype): (Buffer, DType),
+        strides: BodyStrides,
+        list: Option<usize>,
+    ) -> Vec<Parameter> {
         let apart = |stride: isize| {
             let bits = stride.wrapping_mul(dtype.bits() as isize);
             if dtype.is_packed() { bits } else { bits / 8 }
@@ -249,15 +262,15 @@ impl Facts<'_> {
         let batches = strides.batch[..declared_dims(self.problem)].iter().rev();
         let all = batches.chain([&strides.row, &strides.column]);
         let pointer = Parameter::Pointer { buffer, offset: 0 };
-        [pointer].into_iter().chain(all.map(|stride| Parameter::U64(*stride as u64))).collect()
+        let strides = all.map(|stride| Parameter::U64(*stride as u64));
+        [pointer].into_iter().chain(strides).chain(table(buffer, list)).collect()
     }
 
     /// A tile operand or output as [batch, rows, columns], or with rows innermost, in boxes of its slots.
     fn tile(
         &self,
-        buffer: Buffer,
-        dtype: DType,
-        (strides, columns): (BodyStrides, usize),
+        (buffer, dtype): (Buffer, DType),
+        Lies { strides, columns, list }: Lies,
         layout: SlotLayout,
     ) -> Parameter {
         let rows = self.problem.rows;
@@ -267,7 +280,11 @@ impl Facts<'_> {
         };
         // Rows of all segments lie in one matrix.
         let segmented = self.problem.segmented;
-        let batches = if segmented { vec![1] } else { batch_sizes(self.problem) };
+        let batches = match list {
+            Some(steps) => vec![steps],
+            None if segmented => vec![1],
+            None => batch_sizes(self.problem),
+        };
         let lies = MapDims::new([inner, outer], stride, (&batches, &strides.batch));
         Parameter::Map(TensorMap {
             buffer,

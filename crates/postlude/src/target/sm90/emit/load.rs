@@ -15,7 +15,7 @@ use crate::graph::Side;
 use crate::target::sm90::plan::{Hints, SLOT_ROWS, STAGGER, Widened, widened_operand};
 
 use super::batch::Batch;
-use super::operand::{Copies, Elements, Mover, Piece, Staggered};
+use super::operand::{Copies, Elements, Mover, Operand, Piece, Staggered};
 use super::parameters::{MappedTile, Parameters, Source};
 use super::plan::Plan;
 use super::split_k;
@@ -64,6 +64,11 @@ pub(super) fn for_tiles<'k>(
         .collect();
     scheduler.for_each(|work_tile: &WorkTile<'k>| {
         let batches: Vec<_> = batched.iter().map(|has| work_tile.batch.of_operand(has)).collect();
+        let operands = parameters.operands.iter().zip(&batches);
+        let in_map = |(operand, batch): (&Operand<'k>, &Batch<'k>)| {
+            operand.list.map_or(*batch, |list| list.look_up(k, *batch))
+        };
+        let mapped: Vec<Batch<'k>> = operands.map(in_map).collect();
         let (first, end) = match (work_tile.contraction, work_tile.slice) {
             (Some(segment), _) => (segment.begin, segment.end),
             (None, Some(slice)) => (slice.first_step.mad(stage_depth, first), parameters.inner),
@@ -73,7 +78,7 @@ pub(super) fn for_tiles<'k>(
             let depth = step.mad(stage_depth, first);
             let piece = |(place, batch): (usize, &Batch<'k>)| {
                 let first = if place == 0 { work_tile.row } else { work_tile.column };
-                Piece { first, depth, end, batch: *batch }
+                Piece { first, depth, end, batch: *batch, mapped_batch: mapped[place] }
             };
             batches.iter().enumerate().map(piece).collect()
         });
@@ -249,7 +254,7 @@ pub(super) fn load_narrow<'k>(
             let piece = pieces(step)[place];
             ring.produce_by_warp(&at, |slot| {
                 let inner = piece.depth / per_byte;
-                let place = [inner, piece.first].into_iter().chain(piece.batch.places());
+                let place = [inner, piece.first].into_iter().chain(piece.mapped_batch.places());
                 let place: Vec<_> = place.map(Into::into).collect();
                 let to = slots + slot.stage * bytes;
                 slot.load(to, map, &place, bytes, Receivers::Own, None);
@@ -331,6 +336,13 @@ impl<'a, 'k> Beside<'a, 'k> {
     }
 }
 
+/// A work tile whose operands are loaded.
+struct TileOperands<'a, 'k> {
+    work_tile: &'a WorkTile<'k>,
+    /// Its batch in the maps of those that are lists.
+    listed: Vec<Option<Batch<'k>>>,
+}
+
 /// The tile operands of some math warpgroups of one tile, in the order in which their epilogues read them. By a warp of
 /// their own: A and B of the next tile would wait behind slots that only this tile's epilogue frees.
 pub(super) fn load_tiles<'k, C: Tma>(
@@ -358,12 +370,18 @@ pub(super) fn load_tiles<'k, C: Tma>(
             (ring.producer(), ring, slots, warpgroup % per_tile * schedule.tile.blocks())
         })
         .collect();
-    let epilogue_tile = |work_tile: &WorkTile<'k>, block: u32, offset: Reg<'k, U32>| {
+    // Looked up once a work tile; `None` for tensors that are no lists.
+    let listed = |work_tile: &WorkTile<'k>| -> Vec<Option<Batch<'k>>> {
+        let lists = tiles.iter().map(|(_, tile)| tile.list);
+        lists.map(|list| list.map(|list| list.look_up(k, work_tile.batch))).collect()
+    };
+    let epilogue_tile = |work_tile: &TileOperands<'_, 'k>, block: u32, offset: Reg<'k, U32>| {
+        let TileOperands { work_tile, listed } = work_tile;
         let batch = work_tile.batch.of_tiles(k, plan.graph.space());
         for (at, ring, slots, own) in &receivers {
             let row = work_tile.row + (own + block) * SLOT_ROWS;
-            for (map, tile) in &tiles {
-                let layout = tile.layout;
+            for ((map, tile), listed) in tiles.iter().zip(listed) {
+                let (layout, batch) = (tile.layout, listed.unwrap_or(batch));
                 for part in 0..layout.slots() {
                     let column = tile.column(work_tile.column + offset + part * layout.columns());
                     ring.produce_by_warp(at, |slot| {
@@ -383,11 +401,12 @@ pub(super) fn load_tiles<'k, C: Tma>(
         1 => body(k.imm(0)),
         _ => k.for_(0, columns, schedule.epilogue_tile, body),
     };
-    let whole = |work_tile: &WorkTile<'k>, block: u32| {
+    let whole = |work_tile: &TileOperands<'_, 'k>, block: u32| {
         within(schedule.width(), &|offset| epilogue_tile(work_tile, block, offset));
     };
     let (early, beside) = plan.reading_passes();
     let operands_of = |work_tile: &WorkTile<'k>| {
+        let work_tile = &TileOperands { work_tile, listed: listed(work_tile) };
         for repeated in early {
             for block in blocks() {
                 (0..repeated).for_each(|_| whole(work_tile, block));

@@ -7,7 +7,7 @@ use postlude_ptx::types::{Pred, S64, U32, U64};
 use crate::dtype::DType;
 use crate::target::sm90::plan::EpilogueTransfer;
 
-use super::batch::{Coordinate, parameter_name};
+use super::batch::{Batch, Batching, Coordinate, ListTable, parameter_name};
 
 /// A tensor in memory: its address, and the bytes between neighbours along batch, rows and columns; of packed elements,
 /// the bits.
@@ -19,6 +19,8 @@ pub(super) struct Memory<'k> {
     batches: Vec<NumberParameter<'k, U64>>,
     row: NumberParameter<'k, U64>,
     column: NumberParameter<'k, U64>,
+    /// Where it is a list.
+    list: Option<ListTable<'k>>,
     /// The columns of the product, or runs of them, that the tensor's are: the first, and how many.
     window: Option<ColumnWindow<'k>>,
 }
@@ -77,19 +79,21 @@ impl<'k> Location<'k> {
 }
 
 impl<'k> Memory<'k> {
-    /// Declares the parameters of a tensor in a kernel of this many batch dims.
+    /// Declares the parameters of a tensor.
     pub(super) fn declare<C: Architecture>(
         k: Kernel<'k, C>,
         name: &str,
-        (dtype, dims): (DType, usize),
+        (dtype, batching): (DType, Batching),
         window: Option<ColumnWindow<'k>>,
     ) -> Memory<'k> {
+        let dims = batching.dims();
         let pointer = k.parameter_pointer(name);
         let stride = |along: &str| k.parameter_u64(&format!("{name}_{along}"));
         let batches = (0..dims).rev().map(|dim| stride(&parameter_name("batch", dim, dims)));
         let batches = batches.collect();
         let [row, column] = ["row", "column"].map(stride);
-        Memory { dtype, pointer, batches, row, column, window }
+        let list = batching.declare_table(k, name);
+        Memory { dtype, pointer, batches, row, column, list, window }
     }
 
     /// Declares the address of a tensor whose strides are those of another one.
@@ -101,7 +105,13 @@ impl<'k> Memory<'k> {
     ) -> Memory<'k> {
         let pointer = k.parameter_pointer(name);
         let &Memory { row, column, window, .. } = other;
-        Memory { dtype, pointer, batches: other.batches.clone(), row, column, window }
+        let (batches, list) = (other.batches.clone(), None);
+        Memory { dtype, pointer, batches, row, column, list, window }
+    }
+
+    /// A batch's steps along the batch strides.
+    fn batch<C: Architecture>(&self, k: Kernel<'k, C>, batch: Batch<'k>) -> Batch<'k> {
+        self.list.map_or(batch, |list| list.look_up(k, batch))
     }
 
     /// The element of a vector along rows, its address added last: all vectors of the same strides have one distance.
@@ -110,7 +120,8 @@ impl<'k> Memory<'k> {
         k: Kernel<'k, C>,
         (batch, row, _): Coordinate<'k>,
     ) -> Location<'k> {
-        let steps = batch.places().zip(self.batches.iter().copied()).chain([(row, self.row)]);
+        let batches = self.batch(k, batch).places();
+        let steps = batches.zip(self.batches.iter().copied()).chain([(row, self.row)]);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
         let distance = steps.reduce(|distance, step| distance + step);
         let start = self.pointer.load();
@@ -128,7 +139,7 @@ impl<'k> Memory<'k> {
         let column = self.window.map_or(column, |window| window.folded(column));
         let first = self.window.map(|window| window.folded(window.first));
         let first = first.map(|first| (k.imm(0) - k.widen(first)) * self.column.load());
-        let steps = batch.places().zip(self.batches.iter().copied());
+        let steps = self.batch(k, batch).places().zip(self.batches.iter().copied());
         let steps = steps.chain([(row, self.row), (column, self.column)]);
         let steps = steps.map(|(coordinate, stride)| k.widen(coordinate) * stride.load());
         let steps = steps.chain(first);

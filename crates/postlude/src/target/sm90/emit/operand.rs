@@ -15,7 +15,7 @@ use postlude_ptx::types::U32;
 use crate::dtype::DType;
 use crate::target::sm90::plan::OperandLoad;
 
-use super::batch::parameter_name;
+use super::batch::{Batching, ListTable, parameter_name};
 use super::memory::Memory;
 pub(super) use copies::Copies;
 pub(super) use elements::Elements;
@@ -36,6 +36,8 @@ pub(super) struct Operand<'k> {
     pub(super) given: Given<'k>,
     /// 1 for each batch dim that it has, else 0: what a batch's place is multiplied by. The last dim comes first.
     pub(super) batched: Vec<NumberParameter<'k, U32>>,
+    /// Where TMA loads it from a list.
+    pub(super) list: Option<ListTable<'k>>,
 }
 
 impl<'k> Operand<'k> {
@@ -43,8 +45,9 @@ impl<'k> Operand<'k> {
         k: Kernel<'k, C>,
         name: &str,
         part: Part,
-        (dtype, dims): (DType, usize),
+        (dtype, batching): (DType, Batching),
     ) -> Self {
+        let dims = batching.dims();
         let given = match part.load {
             OperandLoad::TmaKMajor
             | OperandLoad::TmaMnMajor
@@ -54,12 +57,17 @@ impl<'k> Operand<'k> {
             OperandLoad::ElementsKMajor
             | OperandLoad::ElementsMnMajor
             | OperandLoad::VectorsKMajor => {
-                Given::Memory(Memory::declare(k, name, (dtype, dims), None))
+                Given::Memory(Memory::declare(k, name, (dtype, batching), None))
             }
         };
-        let name = format!("{name}_batched");
-        let batched = (0..dims).rev().map(|dim| k.parameter_u32(&parameter_name(&name, dim, dims)));
-        Operand { part, given, batched: batched.collect() }
+        let flag = format!("{name}_batched");
+        let batched = (0..dims).rev().map(|dim| k.parameter_u32(&parameter_name(&flag, dim, dims)));
+        let batched = batched.collect();
+        let list = match given {
+            Given::Map(_) | Given::Staggered(_) => batching.declare_table(k, name),
+            Given::Memory(_) => None,
+        };
+        Operand { part, given, batched, list }
     }
 
     pub(super) fn prefetch(&self) {

@@ -7,9 +7,11 @@ use postlude_ptx::types::{F32, Pred, U32};
 use crate::graph::{Graph, InputId};
 use crate::lower::TileProgram;
 use crate::shape::Dim;
-use crate::target::sm90::plan::{SharedStrides, Sm90Schedule, Widened, widened_operand};
+use crate::target::sm90::plan::{
+    SharedStrides, Sm90Schedule, Widened, narrow_source, widened_operand,
+};
 
-use super::batch::{BatchDims, declared_dims};
+use super::batch::{BatchDims, Batching, ListTable};
 use super::block_scale::ScaleParameter;
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
@@ -31,6 +33,8 @@ pub(super) enum Source<'k> {
 pub(super) struct MappedTile<'k> {
     pub(super) map: MapParameter<'k>,
     pub(super) layout: SlotLayout,
+    /// Where it is a list.
+    pub(super) list: Option<ListTable<'k>>,
     /// The columns of the product that are the tensor's, where those are not all.
     window: Option<ColumnWindow<'k>>,
     /// The same memory as threads address it, where tiles end before their boxes do.
@@ -122,16 +126,19 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         if let Some(Source::Memory(other)) = like {
             return Source::Memory(Memory::declare_like(k, &name, declared.dtype, other));
         }
+        let listed = self.schedule.needs.lists.has_input(input);
+        let batching = Batching::of(program.graph().space(), listed);
         match (&declared.dims, layout) {
             (None, _) => Source::Host(k.parameter_f32(&name)),
             (Some(_), Some(layout)) => {
                 let window = self.window(window, 1);
-                Source::Map(MappedTile { map: k.parameter_map(&name), layout, window, cut: None })
+                let map = k.parameter_map(&name);
+                let list = batching.declare_table(k, &name);
+                Source::Map(MappedTile { map, layout, list, window, cut: None })
             }
             (Some(_), None) => {
                 let window = self.window(window, program.input_run(input));
-                let dims = declared_dims(program.graph().space());
-                Source::Memory(Memory::declare(k, &name, (declared.dtype, dims), window))
+                Source::Memory(Memory::declare(k, &name, (declared.dtype, batching), window))
             }
         }
     }
@@ -141,23 +148,24 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         let (k, program) = (self.k, self.program);
         let output = &program.graph().outputs()[place];
         let (name, window) = (format!("output{place}"), program.output_window(place));
+        let listed = self.schedule.needs.lists.has_output(place);
+        let batching = Batching::of(program.graph().space(), listed);
         if let Some(major) = self.schedule.needs.epilogue_stores[place].major() {
             let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
             let window = self.window(window, 1);
             let map = k.parameter_map(&name);
+            let list = batching.declare_table(k, &name);
             let cut = program.graph().space().is_segmented().then(|| {
                 let name = format!("{name}_cut");
-                let dims = declared_dims(program.graph().space());
-                Memory::declare(k, &name, (output.dtype, dims), window)
+                Memory::declare(k, &name, (output.dtype, batching), window)
             });
-            return Destination::Map(MappedTile { map, layout, window, cut });
+            return Destination::Map(MappedTile { map, layout, list, window, cut });
         }
         if let Some(Destination::Direct(other)) = like {
             return Destination::Direct(Memory::declare_like(k, &name, output.dtype, other));
         }
         let window = self.window(window, program.output_run(output));
-        let dims = declared_dims(program.graph().space());
-        Destination::Direct(Memory::declare(k, &name, (output.dtype, dims), window))
+        Destination::Direct(Memory::declare(k, &name, (output.dtype, batching), window))
     }
 }
 
@@ -168,17 +176,19 @@ fn operands<'k, C: Tma>(
     schedule: &Sm90Schedule,
 ) -> Vec<Operand<'k>> {
     let Some(product) = graph.products().first() else { return Vec::new() };
-    let dims = declared_dims(graph.space());
-    let declared = |input: InputId| (graph.inputs()[input.0 as usize].dtype, dims);
-    let (left, right) = (declared(product.left.0), declared(product.right.0));
-    let parts = Part::of(schedule).into_iter().enumerate();
-    let operand = |(place, part)| match place {
-        0 => Operand::declare(k, "left", part, left),
-        1 => Operand::declare(k, "right", part, right),
-        2 => Operand::declare(k, "second_right", part, right),
-        _ => Operand::declare(k, &format!("right{place}"), part, right),
+    let declared = |input: InputId| {
+        let listed = schedule.needs.lists.has_input(narrow_source(graph, input).unwrap_or(input));
+        (graph.inputs()[input.0 as usize].dtype, Batching::of(graph.space(), listed))
     };
-    parts.map(operand).collect()
+    let rights = graph.products().iter().map(|product| product.right.0);
+    let inputs = [product.left.0].into_iter().chain(rights).map(declared);
+    let operand = |(place, (part, input))| match place {
+        0 => Operand::declare(k, "left", part, input),
+        1 => Operand::declare(k, "right", part, input),
+        2 => Operand::declare(k, "second_right", part, input),
+        _ => Operand::declare(k, &format!("right{place}"), part, input),
+    };
+    Part::of(schedule).into_iter().zip(inputs).enumerate().map(operand).collect()
 }
 
 impl<'k> Parameters<'k> {
@@ -189,11 +199,14 @@ impl<'k> Parameters<'k> {
     ) -> Parameters<'k> {
         let graph = program.graph();
         let operands = operands(k, graph, schedule);
-        let scales = ScaleParameter::declare_all(k, graph);
+        let scales = ScaleParameter::declare_all(k, graph, &schedule.needs.lists);
         let widened = widened_operand(graph);
         let widened = widened.and_then(|(_, id)| Widened::of(&graph.inputs()[id.0 as usize]));
-        let dims = declared_dims(graph.space());
-        let shared_values = widened.map(|widened| SharedValues::declare(k, widened, dims));
+        let batching = |name: &str| {
+            let input = InputId(graph.place_of(name) as u32);
+            Batching::of(graph.space(), schedule.needs.lists.has_input(input))
+        };
+        let shared_values = widened.map(|widened| SharedValues::declare(k, widened, batching));
         let number = |name: &str| k.parameter_u32(name).load();
         let [rows, columns] = ["rows", "columns"].map(number);
         let inner = if operands.is_empty() { k.imm(0) } else { number("inner") };

@@ -9,6 +9,7 @@ use crate::dtype::DType;
 use crate::graph::{Input, InputId, greatest_divisor};
 use crate::target::sm90::plan::{ColumnScale, Widened};
 
+use super::batch::Batching;
 use super::block_scale::{Along, ScaleParameter};
 use super::memory::Memory;
 
@@ -34,8 +35,12 @@ pub(super) enum SharedGiven<'k> {
 pub(super) struct SharedValues<'k>(pub(super) Vec<Option<SharedValue<'k>>>);
 
 impl<'k> SharedValues<'k> {
-    /// Declares their parameters in a kernel of this many batch dims.
-    pub(super) fn declare<C: Tma>(k: Kernel<'k, C>, widened: Widened<'_>, dims: usize) -> Self {
+    /// Declares their parameters; `batching` is that of an input of a name.
+    pub(super) fn declare<C: Tma>(
+        k: Kernel<'k, C>,
+        widened: Widened<'_>,
+        batching: impl Fn(&str) -> Batching,
+    ) -> Self {
         let graph = widened.graph;
         let declare = |(place, input): (usize, &Input)| {
             if place == widened.source.0 as usize {
@@ -50,7 +55,7 @@ impl<'k> SharedValues<'k> {
                 let run = axes.and_then(|axes| axes.column);
                 let run = run.map(|run| run / graph.space().column.divisor());
                 SharedGiven::Memory {
-                    memory: Memory::declare(k, &name, (dtype, dims), None),
+                    memory: Memory::declare(k, &name, (dtype, batching(&input.name)), None),
                     rows,
                     run,
                 }

@@ -70,7 +70,8 @@ pub(super) fn load<'k>(
                 let stage = stages + slot.stage * schedule.stage_bytes();
                 let span = pieces(step)[1];
                 let place = [span.depth / (8 / bits), span.first].into_iter();
-                let place: Vec<_> = place.chain(span.batch.places()).map(Into::into).collect();
+                let place: Vec<_> =
+                    place.chain(span.mapped_batch.places()).map(Into::into).collect();
                 slot.load(stage, map, &place, bytes, Receivers::Own, None);
                 for piece in 0..pieces_of_span {
                     let to = stage + bytes + piece * schedule.swapped_piece_bytes();

@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::fit::without_blocks;
+use super::lists::Lists;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
@@ -45,6 +46,7 @@ impl Needs {
             work: 0,
             lines: 0,
             shared_strides: false,
+            lists: Lists::default(),
             rows: None,
             by_elements: true,
         }

@@ -6,6 +6,7 @@ use crate::placement::Placements;
 use crate::problem::Problem;
 
 use super::blocks::BlockLayout;
+use super::lists::Lists;
 use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
@@ -20,7 +21,7 @@ pub(super) fn needed(
     windows: &[[u32; 2]],
 ) -> Needs {
     if program.by_elements {
-        return Needs::of_elements(program);
+        return Needs { lists: Lists::of(program, placements), ..Needs::of_elements(program) };
     }
     let of_columns = program.reductions_of(Kind::AlongColumns).map(Reduction::words);
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
@@ -40,6 +41,7 @@ pub(super) fn needed(
         work: work::work(program),
         lines: work::lines(program),
         shared_strides: false,
+        lists: Lists::of(program, placements),
         rows: None,
         by_elements: false,
     }

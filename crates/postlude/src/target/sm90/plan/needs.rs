@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::target::tile::Tile;
 
+use super::lists::Lists;
 use super::mainloop::Mainloop;
 use super::partials::FoldWords;
 use super::place::EpilogueTransfer;
@@ -59,6 +60,8 @@ pub(crate) struct Needs {
     pub(crate) lines: u32,
     /// Whether vectors that lie alike share the parameters of their strides.
     pub(crate) shared_strides: bool,
+    /// Which tensors are lists.
+    pub(crate) lists: Lists,
     /// What a kernel whose threads hold rows needs, where one can run it.
     pub(crate) rows: Option<RowNeeds>,
     /// Whether threads compute elements by themselves; then there is nothing else that it needs.
@@ -90,6 +93,7 @@ impl Needs {
             work,
             lines,
             shared_strides: false,
+            lists: Lists::default(),
             rows: None,
             by_elements: false,
         }
@@ -182,6 +186,7 @@ impl Needs {
             && self.whole_columns >= other.whole_columns
             && self.pass_words == other.pass_words
             && self.shared_strides == other.shared_strides
+            && self.lists == other.lists
             && self.by_elements == other.by_elements
     }
 
@@ -224,6 +229,7 @@ impl fmt::Display for Needs {
             self.widest_fold,
             self.work,
             self.lines
-        )
+        )?;
+        if self.lists.is_empty() { Ok(()) } else { write!(f, ", lists {}", self.lists.words()) }
     }
 }

@@ -232,7 +232,7 @@ pub(crate) fn operands<'a>(
 }
 
 /// The tensor of narrow elements that load warps compute an operand from.
-fn narrow_source(graph: &Graph, operand: InputId) -> Option<InputId> {
+pub(crate) fn narrow_source(graph: &Graph, operand: InputId) -> Option<InputId> {
     let operand = &graph.inputs()[operand.0 as usize];
     let widened = Widened::of(operand).filter(|_| operand.in_mainloop)?;
     let source = &widened.graph.inputs()[widened.source.0 as usize];

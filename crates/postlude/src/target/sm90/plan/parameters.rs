@@ -1,5 +1,6 @@
 //! The parameters of a launch: how many and how large they may be.
 
+use crate::graph::InputId;
 use crate::lower::TileProgram;
 use crate::placement::Placements;
 
@@ -45,6 +46,11 @@ impl Parameters {
         self.push(count, 4, 4);
     }
 
+    /// The table of a list.
+    fn table(&mut self, listed: bool) {
+        self.push(listed.into(), 8, 8);
+    }
+
     /// A tensor; only its pointer where another one has its strides.
     fn tensor(&mut self, transfer: EpilogueTransfer, shares: Option<usize>) {
         match (transfer.major(), shares) {
@@ -82,6 +88,10 @@ impl Parameters {
             all.operand(*left);
             (0..*products).for_each(|_| all.operand(*right));
             (0..scaling.count()).for_each(|_| all.memory());
+            // Tables of operands, scales and shared values, each behind its tensor.
+            let body = |input: &&InputId| program.body_inputs.contains(input);
+            let before = needs.lists.inputs.iter().filter(|input| !body(input)).count();
+            (0..before).for_each(|_| all.table(true));
             if let Some((_, input)) = widened_operand(program.graph()) {
                 let computed = program.graph().inputs()[input.0 as usize].computed.as_ref();
                 computed.iter().flat_map(|graph| graph.inputs()).for_each(|_| all.memory());
@@ -109,9 +119,12 @@ impl Parameters {
             let transfer =
                 place.map_or(EpilogueTransfer::Strided, |place| needs.epilogue_loads[place]);
             all.tensor(transfer, shares);
+            all.table(needs.lists.has_input(*input));
         }
-        for (transfer, shares) in needs.epilogue_stores.iter().zip(shared.outputs) {
+        let stores = needs.epilogue_stores.iter().zip(shared.outputs).enumerate();
+        for (place, (transfer, shares)) in stores {
             all.tensor(*transfer, shares);
+            all.table(needs.lists.has_output(place));
             if segmented && transfer.major().is_some() {
                 all.memory();
             }

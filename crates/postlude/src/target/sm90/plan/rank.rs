@@ -8,6 +8,7 @@ use crate::target::tile::{Cluster, Tile};
 
 use super::chip::Sm90;
 use super::fit::{fit, least_bytes};
+use super::lists::Lists;
 use super::mainloop::{Mainloop, refuse_widening};
 use super::needed::needed;
 use super::needs::Needs;
@@ -50,6 +51,7 @@ pub(super) fn accepted_needs(bound: &BoundProgram) -> Result<Needs, Sm90Refusal>
     place::refuse(problem)?;
     scaling::refuse(program.graph())?;
     refuse_widening(program.graph(), problem, bound.placements())?;
+    Lists::refuse(program, bound.placements())?;
     let needs = needed(program, problem, bound.placements(), bound.windows());
     if needs.by_elements {
         let numbered = elements::are_numbered(program, problem);

@@ -141,6 +141,14 @@ pub(crate) enum Sm90Refusal {
         "load warps widen rows of 4 or 8 bits that begin at multiples of 16 bytes, along a K that is a multiple of 64"
     )]
     Widening,
+    /// A list that a kernel does not look up by the number of a batch.
+    #[error(
+        "`{name}` is a list of tensors, but this launch does not number it by its only batch dim"
+    )]
+    List {
+        /// The tensor.
+        name: String,
+    },
     /// No tile fits.
     #[error("no tile fits this chip's shared memory")]
     NoCandidate,
@@ -165,6 +173,7 @@ impl Sm90Refusal {
             ("a body of very many statements", Sm90Refusal::LongCode { lines: 100_000, most: 50_000 }),
             ("block scales of other runs", Sm90Refusal::BlockScales),
             ("a weight of 8 bits whose rows begin anywhere", Sm90Refusal::Widening),
+            ("a list of rows", Sm90Refusal::List { name: "A".to_owned() }),
             ("no tile of the table fits", Sm90Refusal::NoCandidate),
         ]
     }
@@ -192,6 +201,7 @@ impl Sm90Refusal {
             | Sm90Refusal::LongCode { .. }
             | Sm90Refusal::BlockScales
             | Sm90Refusal::Widening
+            | Sm90Refusal::List { .. }
             | Sm90Refusal::NoCandidate => None,
         }
     }
@@ -231,6 +241,7 @@ impl Sm90Refusal {
             Sm90Refusal::Widening => {
                 "leave out `fused`, so that a launch before the product widens it, or pad its rows"
             }
+            Sm90Refusal::List { .. } => "stack the tensors of the list into one",
             Sm90Refusal::NoCandidate => "split the kernel in two, or run it on the CPU",
         }
     }
@@ -258,6 +269,7 @@ mod tests {
             | Sm90Refusal::LongCode { .. }
             | Sm90Refusal::BlockScales
             | Sm90Refusal::Widening
+            | Sm90Refusal::List { .. }
             | Sm90Refusal::NoCandidate => true,
             Sm90Refusal::Lower(_)
             | Sm90Refusal::TooLarge
@@ -274,6 +286,6 @@ mod tests {
         assert!(all.iter().all(|(_, refusal)| is_example(refusal)));
         let kinds: std::collections::HashSet<_> =
             all.iter().map(|(_, refusal)| std::mem::discriminant(refusal)).collect();
-        assert_eq!(kinds.len(), 15);
+        assert_eq!(kinds.len(), 16);
     }
 }

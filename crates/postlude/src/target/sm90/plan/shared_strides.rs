@@ -28,12 +28,14 @@ impl SharedStrides {
         }
         let input = |place: usize| {
             let (id, declared) = (inputs[place], &graph.inputs()[inputs[place].0 as usize]);
-            let dims = declared.dims.as_ref().filter(|_| !program.tile_operands.contains(&id))?;
+            let alone = program.tile_operands.contains(&id) || needs.lists.has_input(id);
+            let dims = declared.dims.as_ref().filter(|_| !alone)?;
             Some((dims, declared.dtype.bits(), program.input_window(id)))
         };
         let output = |place: usize| {
             let output = &outputs[place];
-            let is_vector = needs.epilogue_stores[place] == EpilogueTransfer::Finished;
+            let is_vector = needs.epilogue_stores[place] == EpilogueTransfer::Finished
+                && !needs.lists.has_output(place);
             is_vector.then(|| (&output.name, output.dtype.bits(), program.output_window(place)))
         };
         SharedStrides {

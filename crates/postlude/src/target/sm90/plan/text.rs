@@ -12,6 +12,7 @@ use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::fit::fragment;
 use super::hints::Hints;
+use super::lists::Lists;
 use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::operand::{OperandLoad, STAGE_ROW_BYTES};
@@ -141,6 +142,9 @@ impl Needs {
         if self.shared_strides {
             writeln!(f, "    shared_strides 1")?;
         }
+        if !self.lists.is_empty() {
+            writeln!(f, "    lists {}", self.lists.words())?;
+        }
         if let Some(RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns }) =
             self.rows
         {
@@ -190,8 +194,9 @@ const NUMBERS: [&str; 31] = [
 ];
 
 /// Knobs that are something else.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "held",
+    "lists",
     "kernel",
     "tile",
     "cluster",
@@ -248,6 +253,7 @@ struct Knobs {
     stores: Option<Vec<EpilogueTransfer>>,
     slots: SlotCounts,
     folds: FoldWords,
+    lists: Lists,
     rows: Option<RowNeeds>,
 }
 
@@ -277,6 +283,7 @@ impl Knobs {
             "hints" => {
                 self.hints = Some(Hints::ALL.into_iter().find(|each| each.name() == value)?);
             }
+            "lists" => self.lists = Lists::read(value)?,
             "operands" => self.operands = Some(operand_loads(value)?),
             "scaling" => {
                 let [rows, columns, runs, run] = numbers(value)?;
@@ -344,6 +351,7 @@ impl Knobs {
             block_rows: given("block_rows").unwrap_or(1).max(1),
             block_words: given("block_words").unwrap_or(0),
             shared_strides: given("shared_strides").unwrap_or(0) > 0,
+            lists: self.lists,
             rows: self.rows,
             by_elements: tile.is_by_elements(),
         };

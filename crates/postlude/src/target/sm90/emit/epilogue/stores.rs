@@ -453,6 +453,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
         };
         let copy = || {
             let map = tile.map.address();
+            let batch = tile.list.map_or(batch, |list| list.look_up(k, batch));
             match self.unit {
                 StoreUnit::Warp { row } => {
                     // A warp has the same part of a slot whatever its layout: no other warp's stores read it.

@@ -20,7 +20,10 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
         strides.batch[..declared_dims(problem)].iter().map(|stride| *stride != 0).collect();
     // Without a contraction nothing is read, and strides may be anything.
     let size = |(size, has): (usize, &bool)| if *has && problem.inner > 0 { size } else { 1 };
-    let batches = batch_sizes(problem).into_iter().zip(&has).map(size).collect();
+    let sizes = operand.placement.list.map_or_else(|| batch_sizes(problem), |steps| vec![steps]);
+    let batches = sizes.into_iter().zip(&has).map(size).collect();
+    let table = Parameter::Pointer { buffer: Buffer(operand.input.0).table(), offset: 0 };
+    let table = operand.placement.list.map(|_| table);
     let view = View { operand, part, batches };
     let mut parameters = match part.load {
         // A map has no empty dim: without a contraction it is one column wide, which the kernel never reads.
@@ -41,10 +44,13 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
             let batches = strides.batch[..has.len()].iter().rev();
             let all = batches.chain([&strides.outer, &strides.inner]);
             let bytes = all.map(|stride| Parameter::U64(view.bytes(*stride) as u64));
-            [pointer].into_iter().chain(bytes).collect()
+            [pointer].into_iter().chain(bytes).chain(table.clone()).collect()
         }
     };
     parameters.extend(has.iter().rev().map(|has| Parameter::U32((*has).into())));
+    if !part.load.is_by_elements() {
+        parameters.extend(table);
+    }
     parameters
 }
 

@@ -36,7 +36,7 @@ impl<'k> Copies<'k> {
         let to = stage + part.offset;
         let to = own.map_or(to, |rank| to + rank * part_bytes);
         let copy = |matrix: [Reg<'k, U32>; 2], offset: u32| {
-            let coordinates = matrix.into_iter().chain(at.batch.places());
+            let coordinates = matrix.into_iter().chain(at.mapped_batch.places());
             let coordinates: Vec<_> = coordinates.map(Into::into).collect();
             slot.load(to + offset, self.map, &coordinates, bytes, receivers, self.policy);
         };

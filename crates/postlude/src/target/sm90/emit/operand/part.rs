@@ -142,6 +142,8 @@ pub(crate) struct Piece<'k> {
     /// The element behind the contraction's last.
     pub(crate) end: Reg<'k, U32>,
     pub(crate) batch: Batch<'k>,
+    /// The same in the operand's tensor maps.
+    pub(crate) mapped_batch: Batch<'k>,
 }
 
 /// The CTAs of a cluster as loads are multicast to them.

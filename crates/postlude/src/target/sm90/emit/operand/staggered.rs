@@ -84,7 +84,7 @@ impl<'k> Staggered<'_, 'k> {
         move |slot, start, at| {
             let first = at.first >> STAGGER.trailing_zeros();
             let copy = |class: u32, receivers| {
-                let place = [at.depth, first].into_iter().chain(at.batch.places());
+                let place = [at.depth, first].into_iter().chain(at.mapped_batch.places());
                 let place: Vec<_> = place.map(Into::into).collect();
                 let to = start + self.class_offset(class);
                 let map = self.classes.maps[class as usize].address();
