@@ -113,11 +113,13 @@ impl List {
     }
 
     /// The table as a kernel reads it.
+    #[cfg(feature = "sim")]
     pub(crate) fn table(&self) -> Vec<u8> {
         self.steps.iter().flat_map(|steps| steps.to_le_bytes()).collect()
     }
 
     /// Bytes from the memory's start to the first element of each tensor.
+    #[cfg(feature = "sim")]
     pub(crate) fn firsts(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().map(|steps| self.start + *steps as usize * self.step)
     }

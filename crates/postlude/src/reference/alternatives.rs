@@ -87,7 +87,8 @@ fn hull(nominal: f64, pieces: &[Value]) -> Value {
 
 /// What an enclosure of integers or truth values consists of, where that is few numbers; itself where it is not.
 pub(super) fn points(elem: Elem, value: Value) -> Alternatives {
-    let narrow = value.high - value.low <= WIDEST && !value.is_exact() && !value.nan;
+    let width = value.high - value.low;
+    let narrow = (0.0..=WIDEST).contains(&width) && !value.is_exact() && !value.nan;
     if elem == Elem::F32 || !narrow {
         return vec![value];
     }

@@ -48,13 +48,11 @@ fn recorded() -> Vec<Timed> {
         let sizes = [2, 3, 4].map(|place| cells[place].parse().unwrap());
         let columns: Columns = std::array::from_fn(|place| cells[5 + place].to_owned());
         let of_bar: f64 = cells[12].parse().unwrap();
-        match all.last_mut().filter(|row| row.seed == cells[0] && row.sizes == sizes) {
-            Some(row) => _ = row.of_bar.insert(columns, of_bar),
-            None => {
-                let of_bar = BTreeMap::from([(columns, of_bar)]);
-                all.push(Timed { seed: cells[0].to_owned(), sizes, of_bar });
-            }
+        if all.last().is_none_or(|row| row.seed != cells[0] || row.sizes != sizes) {
+            let seed = cells[0].to_owned();
+            all.push(Timed { seed, sizes, of_bar: BTreeMap::new() });
         }
+        all.last_mut().unwrap().of_bar.insert(columns, of_bar);
     }
     all
 }
@@ -92,6 +90,7 @@ fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 #[test]
+#[allow(clippy::print_stdout)] // Shown with `--nocapture` alone.
 fn the_model_chooses_what_was_fast_on_recorded_products() {
     let mut rows = Vec::new();
     let (mut missing, mut unknown) = (0, 0);
