@@ -95,11 +95,15 @@ pub(super) fn points(elem: Elem, value: Value) -> Alternatives {
     (value.low as i64..=value.high as i64).map(|point| Value::exact(point as f64)).collect()
 }
 
-/// What a function makes of every combination of its operands' alternatives.
+/// What a function makes of every combination of its operands' alternatives; nothing where an operand has none, as under an
+/// assumption that cannot hold.
 pub(super) fn combine<const N: usize>(
     mut operands: [Alternatives; N],
     f: &impl Fn([Value; N]) -> Value,
 ) -> Vec<Value> {
+    if operands.iter().any(Vec::is_empty) {
+        return Vec::new();
+    }
     while operands.iter().map(Vec::len).product::<usize>() > MOST_COMBINATIONS {
         let Some(longest) = operands.iter_mut().max_by_key(|pieces| pieces.len()) else { break };
         *longest = vec![hull(longest[0].nominal, longest)];

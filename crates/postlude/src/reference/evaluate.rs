@@ -424,7 +424,7 @@ impl Evaluation<'_> {
         let elems = operands.map(|operand| self.call.graph.ty(operand).elem);
         let pieces_of = |operand: usize, index: usize| {
             let array = views[operand].array;
-            let known = array.alternatives.get(&index);
+            let known = array.alternatives.get(&index).filter(|known| !known.is_empty());
             known
                 .cloned()
                 .unwrap_or_else(|| alternatives::points(elems[operand], array.values[index]))
