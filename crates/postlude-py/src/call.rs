@@ -146,7 +146,7 @@ impl Arrays {
             // Tables of lists are made for their steps.
             let list = array.list.as_deref().unwrap_or_default();
             kind.push(list.len() as i64);
-            kind.extend(list.iter().map(|steps| i64::from(*steps)));
+            kind.extend(list.iter().map(|steps| *steps as i64));
         }
         kind
     }

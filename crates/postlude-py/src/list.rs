@@ -11,7 +11,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::array::{self, Array, Held, MAX_RANK};
+use crate::array::{self, Array, Held, Location, MAX_RANK};
 use crate::error::mistake;
 
 /// An array of a call, which may be a list of arrays.
@@ -19,7 +19,7 @@ use crate::error::mistake;
 pub(crate) struct Placed {
     array: Array,
     /// Of arrays that do not follow one another evenly, the steps of the first stride from the address to each.
-    pub(crate) list: Option<Arc<[u32]>>,
+    pub(crate) list: Option<Arc<[u64]>>,
 }
 
 impl Deref for Placed {
@@ -55,8 +55,12 @@ impl Placed {
             }
         }
         let tensors: Vec<DeviceTensor> = items.iter().map(Array::described).collect();
-        let whole = DeviceTensor::list(name, &tensors)
-            .map_err(|error| mistake(py, &error.to_string(), error.fix().as_deref()))?;
+        let whole = match items.first().map(|first| first.location) {
+            Some(Location::Host) => DeviceTensor::spread(name, &tensors),
+            Some(Location::Gpu(_)) | None => DeviceTensor::list(name, &tensors),
+        };
+        let whole =
+            whole.map_err(|error| mistake(py, &error.to_string(), error.fix().as_deref()))?;
         let mut array = items[0];
         array.rank += 1;
         array.address = whole.address;
@@ -86,7 +90,7 @@ impl Placed {
         let step = self.strides()[0] as i64 * self.dtype.bits() as i64 / 8;
         let mut items = vec![item; list.len()];
         for (item, steps) in items.iter_mut().zip(list.iter()) {
-            item.address = self.address.wrapping_add_signed(i64::from(*steps) * step);
+            item.address = self.address.wrapping_add_signed(*steps as i64 * step);
         }
         items
     }

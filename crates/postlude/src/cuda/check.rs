@@ -29,7 +29,7 @@ pub(super) struct Checked {
     /// An address that a tensor map may have, at a multiple of [`Placement::PERIOD`].
     pub(super) somewhere: u64,
     /// Lists, by their buffers: how many steps of the first stride each of their tensors lies from the buffer's address.
-    pub(super) lists: Vec<(Buffer, Arc<[u32]>)>,
+    pub(super) lists: Vec<(Buffer, Arc<[u64]>)>,
     /// Every input, computed ones behind what is declared.
     pub(super) inputs: Vec<DeviceArgument>,
     /// What the call writes, in the order of the signature.

@@ -186,7 +186,7 @@ fn listed(list: &List, host: TensorView<'_>, buffer: &DeviceBuffer) -> DeviceTen
         strides: list.placement.strides.clone(),
         address: buffer.address() + list.start as u64,
         device: buffer.device().ordinal(),
-        list: Some(list.steps.as_slice().into()),
+        list: Some(list.steps.iter().map(|steps| u64::from(*steps)).collect()),
     }
 }
 

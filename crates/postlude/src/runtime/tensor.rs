@@ -22,7 +22,7 @@ pub struct DeviceTensor {
     pub device: u32,
     /// For a list of tensors that do not lie evenly, which the first dim numbers: how many steps of the first stride each of
     /// them lies from the address. [`DeviceTensor::list`] makes it; other tensors have none.
-    pub list: Option<Arc<[u32]>>,
+    pub list: Option<Arc<[u64]>>,
 }
 
 impl DeviceTensor {

@@ -14,20 +14,20 @@ use crate::runtime::{Device, DeviceBuffer, RuntimeError, Stream, relaxed_capture
 #[derive(Default)]
 pub(super) struct Tables {
     memory: Option<Arc<DeviceBuffer>>,
-    lists: Vec<(Buffer, Arc<[u32]>)>,
+    lists: Vec<(Buffer, Arc<[u64]>)>,
 }
 
 impl Tables {
     /// Writes tables of these lists.
     pub(super) fn new(
-        lists: &[(Buffer, Arc<[u32]>)],
+        lists: &[(Buffer, Arc<[u64]>)],
         device: &Device,
     ) -> Result<Tables, RuntimeError> {
         if lists.is_empty() {
             return Ok(Tables::default());
         }
         let numbers = lists.iter().flat_map(|(_, list)| list.iter());
-        let bytes: Vec<u8> = numbers.flat_map(|steps| steps.to_le_bytes()).collect();
+        let bytes: Vec<u8> = numbers.flat_map(|steps| (*steps as u32).to_le_bytes()).collect();
         let memory = relaxed_capture(device.context(), || {
             let memory = device.allocate(bytes.len() as u64)?;
             memory.write(&Stream::new(device)?, 0, &bytes)?;
@@ -37,7 +37,7 @@ impl Tables {
     }
 
     /// Whether they are those of these lists.
-    pub(super) fn are_of(&self, lists: &[(Buffer, Arc<[u32]>)]) -> bool {
+    pub(super) fn are_of(&self, lists: &[(Buffer, Arc<[u64]>)]) -> bool {
         self.lists == lists
     }
 
@@ -51,7 +51,7 @@ impl Tables {
         let mut next = self.memory.as_ref().map_or(0, |memory| memory.address());
         self.lists.iter().map(move |(buffer, list)| {
             let address = next;
-            next += size_of_val::<[u32]>(list) as u64;
+            next += (list.len() * size_of::<u32>()) as u64;
             (buffer.table(), address)
         })
     }

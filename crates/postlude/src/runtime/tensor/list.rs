@@ -24,6 +24,17 @@ impl DeviceTensor {
     /// # Ok::<(), postlude::runtime::RuntimeError>(())
     /// ```
     pub fn list(name: &str, items: &[DeviceTensor]) -> Result<DeviceTensor, RuntimeError> {
+        let list = DeviceTensor::spread(name, items)?;
+        if list.list.iter().flat_map(|steps| steps.iter()).any(|steps| *steps > MOST_STEPS) {
+            let step = list.bytes_to(1) as u64;
+            return Err(RuntimeError::ListSpread { name: name.to_owned(), step });
+        }
+        Ok(list)
+    }
+
+    /// The same of tensors that lie any distance apart, as those of a host do.
+    #[doc(hidden)]
+    pub fn spread(name: &str, items: &[DeviceTensor]) -> Result<DeviceTensor, RuntimeError> {
         let Some(first) = items.first() else {
             return Err(RuntimeError::EmptyList { name: name.to_owned() });
         };
@@ -53,13 +64,8 @@ impl DeviceTensor {
             return Ok(whole(first.address, step, None));
         }
         let step = addresses().map(|address| address - lowest).fold(0, greatest_divisor);
-        let steps = |address: u64| {
-            let steps = (address - lowest) / step;
-            u32::try_from(steps).ok().filter(|_| steps <= MOST_STEPS)
-        };
-        let list = addresses().map(steps).collect::<Option<Vec<u32>>>();
-        let list = list.ok_or_else(|| RuntimeError::ListSpread { name: name.to_owned(), step })?;
-        Ok(whole(lowest, step, Some(list.into())))
+        let steps = addresses().map(|address| (address - lowest) / step);
+        Ok(whole(lowest, step, Some(steps.collect())))
     }
 
     /// One more than the most steps that a tensor of the list lies from its address.
@@ -82,7 +88,7 @@ impl DeviceTensor {
     /// The tensors of a list, each by itself; another tensor alone.
     pub(crate) fn apart(&self) -> Vec<DeviceTensor> {
         let Some(list) = &self.list else { return vec![self.clone()] };
-        let item = |steps: &u32| DeviceTensor {
+        let item = |steps: &u64| DeviceTensor {
             shape: self.shape[1..].to_vec(),
             strides: self.strides[1..].to_vec(),
             address: self.address.wrapping_add_signed(self.bytes_to(*steps as usize)),
