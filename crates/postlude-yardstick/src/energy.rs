@@ -32,7 +32,7 @@ impl EnergyMeter {
         let name = if cfg!(windows) { "nvml.dll" } else { "libnvidia-ml.so.1" };
         // SAFETY: loading NVIDIA's library runs its own initialisers alone.
         let library = unsafe { Library::new(name) }.ok()?;
-        // SAFETY: the signatures are those that `nvml.h` declares for these names.
+        // SAFETY: `nvml.h` declares these signatures for these names.
         let (init, by_index, energy) = unsafe {
             (
                 *library.get::<Init>(b"nvmlInit_v2\0").ok()?,

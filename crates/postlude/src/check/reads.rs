@@ -133,7 +133,7 @@ pub(super) fn read_statements(ast: &Ast, root: ExprId, through_products: bool) -
     reads(ast, [root], through_products).statements
 }
 
-/// The statements that assign some names, and those that they read.
+/// The statements that assign some names, and the statements that these read.
 pub(super) fn assigned_by<'a>(
     ast: &Ast,
     names: impl Iterator<Item = &'a str>,

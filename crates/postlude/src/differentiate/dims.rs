@@ -396,7 +396,7 @@ pub(super) fn top_count(exprs: &Exprs, id: ExprId) -> Option<u32> {
     }
 }
 
-/// The dims of rows that are read by their numbers; of `combine` a sum of those that a list says.
+/// The dims of rows that are read by their numbers; of `combine` a sum of the rows that a list numbers.
 pub(super) fn gathered(function: &str, of: &Info, index: &Info) -> Info {
     let Some(column) = of.dims.last().cloned() else { return Info::default() };
     let kept = if function == "combine" { 1 } else { index.dims.len() };

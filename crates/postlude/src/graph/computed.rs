@@ -287,7 +287,7 @@ impl Graph {
         all.into_iter().find_map(own)
     }
 
-    /// The dims whose elements an input of this name numbers, in this graph and in those that it reads: rows or elements of
+    /// The dims whose elements an input of this name numbers, in this graph and in the graphs that it reads: rows or elements of
     /// tables, and columns that are picked.
     pub fn index_dims(&self, index: &str) -> Vec<Dim> {
         let earlier = self.earlier();

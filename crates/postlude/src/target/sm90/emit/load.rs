@@ -339,7 +339,7 @@ impl<'a, 'k> Beside<'a, 'k> {
 /// A work tile whose operands are loaded.
 struct TileOperands<'a, 'k> {
     work_tile: &'a WorkTile<'k>,
-    /// Its batch in the maps of those that are lists.
+    /// Its batch in the maps of tiles that are lists.
     listed: Vec<Option<Batch<'k>>>,
 }
 

@@ -133,7 +133,7 @@ impl Plan<'_> {
     ) -> Option<(&Mainloop, Ring<'k, C>)> {
         let mainloop = self.schedule.needs.mainloop.as_ref()?;
         if self.schedule.tile.is_swapped() {
-            // Each warp of those that a stage is for reads with loads, and with products.
+            // Each warp that a stage is for reads with loads, and with products.
             let consumers = Consumers::Warps(4 * self.schedule.tile.multipliers() / K_PARTS);
             let grid = grid(self.schedule.tile.cluster);
             let agents = Agents { producers: 1, consumers, grid };

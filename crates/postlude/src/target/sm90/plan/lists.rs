@@ -66,7 +66,7 @@ impl Lists {
         (!lists.is_empty()).then_some(lists)
     }
 
-    /// Refuses lists that are numbered by something else than the only batch dim, and those that threads read element by
+    /// Refuses lists that are numbered by something else than the only batch dim, and lists that threads read element by
     /// element wherever they want.
     pub(super) fn refuse(
         program: &TileProgram,

@@ -80,7 +80,7 @@ pub(crate) fn advance<'k>(
     }
 }
 
-/// Loads the values of a row that lie this many elements of the contraction behind those that others were loaded from.
+/// Loads the values of a row that lie this many elements of the contraction behind the elements that others were loaded from.
 pub(crate) fn load_behind<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
