@@ -41,17 +41,25 @@ impl<'a, 'k> Elements<'a, 'k> {
         Elements { widened, evaluator, shared, known }
     }
 
+    /// What is packed: packing rounds.
+    fn unrounded(&self) -> NodeId {
+        let graph = self.widened.graph;
+        let output = &graph.outputs()[0];
+        if let Op::Cast(to, of) = graph[output.value].op
+            && to == output.dtype
+            && graph.ty(of).elem == Elem::F32
+        {
+            return of;
+        }
+        output.value
+    }
+
     /// Those that `decode` gives, rounded to the operand's type: pairs of them.
     pub(crate) fn packed(&self, decode: &Decode<'_, 'k>) -> Vec<Reg<'k, B32>> {
         let graph = self.widened.graph;
         let output = &graph.outputs()[0];
         let half = if output.dtype == DType::F16 { Half::F16 } else { Half::BF16 };
-        // Packing rounds.
-        let value = match graph[output.value].op {
-            Op::Cast(to, of) if to == output.dtype && graph.ty(of).elem == Elem::F32 => of,
-            _ => output.value,
-        };
-        let all = self.tile(value, decode, &mut vec![None; graph.len()]);
+        let all = self.tile(self.unrounded(), decode, &mut vec![None; graph.len()]);
         all.chunks_exact(2)
             .map(|pair| self.evaluator.k.pack_halves(half, pair[0], pair[1]))
             .collect()
@@ -96,11 +104,7 @@ impl<'a, 'k> Elements<'a, 'k> {
         if !self.narrow().is_integer() {
             return None;
         }
-        let output = &graph.outputs()[0];
-        let value = match graph[output.value].op {
-            Op::Cast(to, of) if to == output.dtype && graph.ty(of).elem == Elem::F32 => of,
-            _ => output.value,
-        };
+        let value = self.unrounded();
         if self.is_elements(value) {
             return Some(Integers { zero: None });
         }
@@ -118,17 +122,11 @@ impl<'a, 'k> Elements<'a, 'k> {
         let graph = self.widened.graph;
         let output = &graph.outputs()[0];
         let half = if output.dtype == DType::F16 { Half::F16 } else { Half::BF16 };
-        let dtype = |node: NodeId| match graph[node].op {
-            Op::Input(input) => Some(graph.inputs()[input.0 as usize].dtype),
-            _ => None,
+        let dtype = |node: NodeId| {
+            let Op::Input(input) = graph[node].op else { return None };
+            Some(graph.inputs()[input.0 as usize].dtype)
         };
-        let mut value = output.value;
-        if let Op::Cast(to, of) = graph[value].op
-            && to == output.dtype
-            && graph.ty(of).elem == Elem::F32
-        {
-            value = of;
-        }
+        let mut value = self.unrounded();
         let mut scale = None;
         if let Op::Binary(Binary::Multiply, a, b) = graph[value].op {
             let is_scale =
@@ -253,10 +251,13 @@ impl<'a, 'k> Elements<'a, 'k> {
             Op::Unary(op, a) => evaluator.unary_exact(op, self.value(a)),
             Op::Binary(op, a, b) => evaluator.binary_exact(op, self.value(a), self.value(b)),
             Op::Fma(a, b, c) => self.value(a).fma(self.value(b), self.value(c)),
-            Op::Cast(to, a) => match graph[a].op {
-                Op::Input(input) => evaluator.cast(to, shared(input)).float(),
-                _ => evaluator.rounded(to, self.value(a)),
-            },
+            Op::Cast(to, a) => {
+                if let Op::Input(input) = graph[a].op {
+                    evaluator.cast(to, shared(input)).float()
+                } else {
+                    evaluator.rounded(to, self.value(a))
+                }
+            }
             ref op => panic!("compiler bug: load warps do not compute {op:?}"),
         }
     }
