@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use postlude::shape::Dim;
 use postlude::sim::Timing;
@@ -136,6 +137,11 @@ impl Specimen {
         }
     }
 
+    /// The kernel where it types: a report describes one whose typing fails or panics too.
+    fn typed(&self) -> Option<Kernel> {
+        catch_unwind(AssertUnwindSafe(|| self.kernel())).ok()?.ok()
+    }
+
     /// Its sizes by name, those that the kernel has.
     pub fn named_sizes(&self, compiled: &Compiled) -> Sizes {
         let known = postlude::problem::dim_names(compiled.defined());
@@ -260,8 +266,8 @@ impl Specimen {
     /// A command that runs the kernel on the same data, packed.
     pub fn command(&self, backend: Backend) -> String {
         // A command line cannot bind dtypes without files, so a one-liner is given with its inferred signature.
-        let text = match (self.drawn.bindings(), self.kernel()) {
-            (Some(_), Ok(kernel)) => kernel.ast().to_string(),
+        let text = match (self.drawn.bindings(), self.typed()) {
+            (Some(_), Some(kernel)) => kernel.ast().to_string(),
             (Some(_) | None, _) => self.drawn.line(),
         };
         let mut words = vec![format!("postlude run '{text}'")];
@@ -298,7 +304,7 @@ impl Specimen {
     }
 
     fn used_sizes(&self) -> Vec<String> {
-        let names: Option<Vec<String>> = self.kernel().ok().map(|kernel| {
+        let names: Option<Vec<String>> = self.typed().map(|kernel| {
             postlude::problem::dim_names(kernel.defined()).into_iter().map(str::to_owned).collect()
         });
         let is_named =

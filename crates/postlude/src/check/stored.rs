@@ -1,12 +1,14 @@
 //! Operands that graphs of their own compute as their text reads: operands that are made of products, and operands whose
 //! rows and columns are not the product's.
 
+use crate::catalogue::{self, Group};
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, Orientation, Side};
+use crate::shape::Dim;
 use crate::syntax::{Declaration, ExprId, ExprKind};
 
 use super::error::CheckError;
-use super::operand::{OperandDims, Resolved, tensors};
+use super::operand::{OperandDims, Resolved, dims, tensors};
 use super::product::oriented;
 use super::program::{Stored, Unit};
 use super::reads::{assignment, leaves, read_statements};
@@ -77,7 +79,7 @@ pub(super) fn resolve_products(
         errors.push(CheckError::OperandWithoutDims { at });
         return None;
     };
-    let swapped = is_swapped(unit, root);
+    let swapped = is_swapped(unit, root, [first, second]);
     let (orientation, first, second) = if swapped {
         (Orientation::Transposed, second, first)
     } else {
@@ -117,28 +119,79 @@ fn declared_place(inputs: &mut Vec<Input>, input: Input) -> InputId {
     InputId(place as u32)
 }
 
-/// Whether the product that an operand is made of is read with its dims swapped.
-fn is_swapped(unit: Unit<'_>, root: ExprId) -> bool {
-    let (mut id, mut swapped) = (root, false);
-    let has = |id: &ExprId| unit.products.tops(*id) != 0;
-    loop {
-        let next = match &unit.ast.exprs[id].kind {
-            ExprKind::Transpose(a) => {
-                swapped = !swapped;
-                Some(*a)
-            }
-            ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
-                assignment(unit.ast, name).map(|(_, statement)| statement.value)
-            }
-            kind if is_separate(kind) => None,
-            ExprKind::Product(..) | ExprKind::Number(_) | ExprKind::Dims(_) => None,
-            kind @ (ExprKind::Prefix(..) | ExprKind::Infix(..) | ExprKind::Call { .. }) => {
-                kind.children().find(has)
-            }
-        };
-        match next {
-            Some(next) => id = next,
-            None => return swapped,
+/// Whether an operand reads the value that is stored of it with its last two dims swapped: what is stored has the rows and
+/// columns of one product that it is made of, and the text reads those of the first.
+fn is_swapped(unit: Unit<'_>, root: ExprId, [row, column]: [&Dim; 2]) -> bool {
+    let Some((product, swapped)) = leading_product(unit, root, Through::Elementwise) else {
+        // No product has the rows and columns: what is stored has those of the text.
+        return leading_product(unit, root, Through::Reductions).is_some_and(|found| found.1);
+    };
+    let rows = outer_dim(unit, product, Side::Left);
+    let turned = rows.is_some_and(|rows| !rows.same_base(row) && rows.same_base(column));
+    swapped != turned
+}
+
+/// What may stand between a product and an expression that is made of it.
+#[derive(Clone, Copy, PartialEq)]
+enum Through {
+    /// Nothing that reduces a dim.
+    Elementwise,
+    /// Reductions too.
+    Reductions,
+}
+
+/// The first product that an expression is made of through such operations, and whether it is read with its dims swapped.
+fn leading_product(unit: Unit<'_>, root: ExprId, through: Through) -> Option<(ExprId, bool)> {
+    if unit.products.tops(root) == 0 {
+        return None;
+    }
+    match &unit.ast.exprs[root].kind {
+        ExprKind::Transpose(of) => {
+            leading_product(unit, *of, through).map(|(product, swapped)| (product, !swapped))
+        }
+        ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+            let (_, statement) = assignment(unit.ast, name)?;
+            leading_product(unit, statement.value, through)
+        }
+        kind if is_separate(kind) => Some((root, false)),
+        ExprKind::Call { function, arguments, .. }
+            if through == Through::Elementwise && is_reduced(unit, &function.text, arguments) =>
+        {
+            None
+        }
+        ExprKind::Product(..) | ExprKind::Number(_) | ExprKind::Dims(_) => None,
+        kind @ (ExprKind::Prefix(..) | ExprKind::Infix(..) | ExprKind::Call { .. }) => {
+            kind.children().find_map(|child| leading_product(unit, child, through))
         }
     }
+}
+
+/// Whether a call reduces whole dims: what is reduced in runs keeps them.
+fn is_reduced(unit: Unit<'_>, function: &str, arguments: &[ExprId]) -> bool {
+    let is_run = |argument: &ExprId| matches!(unit.ast.exprs[*argument].kind, ExprKind::Number(_));
+    catalogue::find(function).is_some_and(|entry| entry.group == Group::Reduction)
+        && !arguments.iter().any(is_run)
+}
+
+/// The rows of a product as its text says, or its columns; `None` where the text does not say.
+fn outer_dim(unit: Unit<'_>, product: ExprId, side: Side) -> Option<Dim> {
+    let ExprKind::Product(left, right) = unit.ast.exprs[product].kind else { return None };
+    let operand = match side {
+        Side::Left => left,
+        Side::Right => right,
+    };
+    if unit.products.tops(operand) == 0 {
+        let dims = dims(unit.ast, operand, unit.declarations)?;
+        return Some(match side {
+            Side::Left => dims.first,
+            Side::Right => dims.second,
+        });
+    }
+    let (product, swapped) = leading_product(unit, operand, Through::Elementwise)?;
+    let side = match (swapped, side) {
+        (false, side) => side,
+        (true, Side::Left) => Side::Right,
+        (true, Side::Right) => Side::Left,
+    };
+    outer_dim(unit, product, side)
 }

@@ -1,7 +1,8 @@
 //! The index of an element among the elements that `topk` folds together.
 
 use super::{
-    Binary, Columns, Constant, Fold, Graph, IndexAxis, NodeId, Op, Over, Part, Run, Split,
+    Binary, Columns, Concat, Constant, Fold, Graph, IndexAxis, Merge, NodeId, Op, Over, Part, Run,
+    Split,
 };
 
 /// Where each element of a value is along the one dim that is folded.
@@ -116,14 +117,35 @@ impl Graph {
             let own = self.make(Op::Part(Part::Listed { split, index }, whole));
             (self.after(own, start), part)
         };
-        let count = own.divisor.checked_div(whole.divisor)?;
-        let part = match count {
+        let common = greatest_common_divisor(own.divisor, whole.divisor);
+        let index = self.place_in_merged(index, whole, whole.divisor / common);
+        let part = match own.divisor / common {
             1 => return Some(Place { index, stride: 1 }),
             2 => Part::First,
-            _ => Part::Equal { index: 0, count: count.try_into().ok()?, run: None },
+            count => Part::Equal { index: 0, count: count.try_into().ok()?, run: None },
         };
-        let divides = own.divisor == count * whole.divisor;
-        divides.then(|| Place { index: self.make(Op::Part(part, index)), stride: 1 })
+        Some(Place { index: self.make(Op::Part(part, index)), stride: 1 })
+    }
+
+    /// The place among this many times as many columns: the index in each of as many equal parts, one behind the other.
+    fn place_in_merged(&mut self, index: NodeId, of: Columns, count: u32) -> NodeId {
+        let (mut index, mut of, mut count) = (index, of, count);
+        while count.is_multiple_of(2) {
+            let second = self.behind(index, of, 1);
+            index = self.make(Op::Merge(Merge::Concat, index, second));
+            (of.divisor, count) = (of.divisor / 2, count / 2);
+        }
+        if count == 1 {
+            return index;
+        }
+        let parts = (0..count).map(|before| self.behind(index, of, before)).collect();
+        self.make(Op::Concat(Concat::Equal(None), parts))
+    }
+
+    /// An index with these columns some times in front of it.
+    fn behind(&mut self, index: NodeId, columns: Columns, times: u32) -> NodeId {
+        let count = self.make(Op::Size(self.space().column_dim(columns)));
+        (0..times).fold(index, |index, _| self.make(Op::Binary(Binary::Add, index, count)))
     }
 
     /// The first index of each run.
@@ -134,4 +156,8 @@ impl Graph {
         let index = self.make(Op::Reduce(Fold::Min, over, of.index));
         Place { index, stride: of.stride.saturating_mul(run) }
     }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
