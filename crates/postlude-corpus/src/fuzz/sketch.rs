@@ -331,12 +331,6 @@ impl Sketch {
                 need(last, dtype.per_byte());
             }
         }
-        // Beside segments, math of runs of rows is a graph of its own: splits divide the last dim of its first tensor.
-        let runs = |dim: &Dim| dim.divisor() > 1 && dim.same_base(&Dim::name("M"));
-        let inputs = self.inputs.iter().filter(|input| live[input.value]);
-        if self.is_segmented && inputs.filter_map(|input| input.dims.as_ref()).flatten().any(runs) {
-            multiples[1] = least_common(multiples[1], multiples[2]);
-        }
         multiples
     }
 }

@@ -28,7 +28,7 @@ impl Draw {
         self.spread_batch(random);
         self.share_operand(random, &mut sizes);
         self.scale_blocks(random, &mut sizes);
-        self.cut_rows(random, &mut sizes);
+        self.cut_rows(random);
         let mut specimen = Specimen {
             seed,
             sizes: sizes.to_vec(),

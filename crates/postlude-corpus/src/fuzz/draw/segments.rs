@@ -10,7 +10,7 @@ use crate::random::Random;
 
 impl Draw {
     /// Cuts the rows of some batched kernels: what varies along L and M varies along M, and L numbers the segments.
-    pub(super) fn cut_rows(&mut self, random: &mut Random, sizes: &mut [usize; 4]) {
+    pub(super) fn cut_rows(&mut self, random: &mut Random) {
         let sketch = &self.sketch;
         let [left, right] = Sketch::operand_texts(sketch.factors);
         let plain = format!("{left} @ {right}");
@@ -37,12 +37,17 @@ impl Draw {
                 if dims.last() == Some(&Dim::name("L")) {
                     return;
                 }
+                // Beside segments, math of runs of rows is a graph of its own: splits divide the last dim of its first
+                // tensor.
+                let is_run = |dim: &Dim| dim.divisor() > 1 && dim.same_base(&Dim::name("M"));
+                if dims.len() > 1 && dims.last().is_some_and(is_run) {
+                    return;
+                }
                 dims.retain(|dim| *dim != Dim::name("L"));
             }
         }
         // Runs of rows, means along them and reductions over batches alone do not go with segments.
         if Kernel::parse(&Drawn::Kernel(cut.clone()).text()).is_ok() {
-            sizes[1] = sizes[1].next_multiple_of(cut.multiples()[1]);
             self.sketch = cut;
         }
     }
