@@ -80,6 +80,27 @@ fn partial_sums_of_every_kind_meet() {
 }
 
 #[test]
+fn whole_tiles_fill_the_waves_before_slices() {
+    let source = "kernel k(A: bf16[M, K], W: bf16[N, K], bias: f32[N]) -> D: bf16[M, N] { D = relu(A @ W.T + bias) }";
+    let kernel = Kernel::parse(source).expect("it types");
+    let at = sizes(&[("M", 450), ("N", 340), ("K", 208)]);
+    let arguments = arguments(&kernel, &at, &mut Random::new(11));
+    let wanted = run(&kernel, &Options::default(), &at, &arguments);
+    let all = sliced(&kernel, &at, 3);
+    for (place, schedule) in all.iter().enumerate().step_by(14) {
+        // Of few CTAs: one wave of whole tiles, and more than there are tiles.
+        for waves in [1, 99] {
+            let cut = schedule.with("data_parallel_waves", waves).expect("slices may follow");
+            let timing = if place % 2 == 0 { Timing::Lazy } else { Timing::Random { seed: 5 } };
+            let mut options = simulated(&cut, timing);
+            options.hooks.grid_limit = Some(4);
+            let got = run(&kernel, &options, &at, &arguments);
+            assert_eq!(got[0].bytes(), wanted[0].bytes(), "{cut}");
+        }
+    }
+}
+
+#[test]
 fn bits_of_a_row_do_not_depend_on_how_many_rows_there_are() {
     let source = "kernel k(A: bf16[M, K], W: bf16[N, K]) -> D: f32[M, N] { D = A @ W.T }";
     let kernel = Kernel::parse(source).expect("it types");

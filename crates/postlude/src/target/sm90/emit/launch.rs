@@ -111,9 +111,11 @@ fn facts(
         parameters.push(at(0));
         parameters.extend(workspace.starts.map(at));
     }
-    let partial_sums = schedule.partial_sum_bytes(problem);
+    let partial_sums = schedule.partial_sum_bytes(problem, chip);
     if partial_sums > 0 {
+        let whole = schedule.whole_clusters(problem, chip);
         parameters.push(Parameter::U32(schedule.split_k_slices));
+        parameters.push(Parameter::U32(whole as u32));
         parameters.push(Parameter::Pointer { buffer: Buffer::WORKSPACE, offset: 0 });
     }
     Launch {

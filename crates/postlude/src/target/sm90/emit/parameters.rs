@@ -93,6 +93,8 @@ pub(super) struct Parameters<'k> {
 /// Slices of K.
 pub(super) struct SliceParameters<'k> {
     pub(super) count: Reg<'k, U32>,
+    /// Clusters of tiles that have all of K, before those that are cut.
+    pub(super) whole: Reg<'k, U32>,
     pub(super) sums: PointerParameter<'k>,
 }
 
@@ -239,6 +241,7 @@ impl<'k> Parameters<'k> {
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
         let slices = (schedule.split_k_slices > 1).then(|| SliceParameters {
             count: number("slices"),
+            whole: number("whole_clusters"),
             sums: k.parameter_pointer("partial_sums"),
         });
         Parameters {

@@ -66,8 +66,7 @@ impl<'a, 'k> Slices<'a, 'k> {
             slice.is_last,
             || {
                 let all: Vec<Var<'k, F32>> = own.iter().map(|sum| k.var(*sum)).collect();
-                let others = self.parameters.count - 1;
-                k.for_(0, others, 1, |number| self.add(self.place(slice, number), &all));
+                k.for_(0, slice.others, 1, |number| self.add(self.place(slice, number), &all));
                 let each = all.len() / sums.len();
                 finish(&all.chunks_exact(each).map(<[_]>::to_vec).collect::<Vec<_>>());
             },

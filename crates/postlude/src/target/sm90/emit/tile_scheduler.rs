@@ -31,8 +31,8 @@ pub(super) struct TileScheduler<'k, C> {
     rows: Reg<'k, U32>,
     /// Where rows are cut into segments: the batches.
     segments: Option<Segments<'k, C>>,
-    /// Slices of every tile's K, where work tiles are slices.
-    slices: Option<Reg<'k, U32>>,
+    /// Where work tiles are slices: how tiles are cut.
+    slices: Option<Cut<'k>>,
     /// Where the contraction is, and how long it is.
     contraction: Option<Ends<'k>>,
     /// Where rows of a batch from a count on are not used: the counts.
@@ -69,16 +69,29 @@ pub(super) struct WorkTile<'k> {
     pub(super) followed: Reg<'k, Pred>,
 }
 
-/// A slice of a tile's K.
+/// How the K of tiles is cut.
+#[derive(Clone, Copy)]
+struct Cut<'k> {
+    /// Slices of a tile that is cut, and clusters of tiles before it that are not.
+    count: Reg<'k, U32>,
+    whole: Reg<'k, U32>,
+    /// Steps of a slice along K.
+    steps: Reg<'k, U32>,
+}
+
+/// A slice of a tile's K, or all of it.
 #[derive(Clone, Copy)]
 pub(super) struct Slice<'k> {
     /// Its number, and whether it is the last: the CTA that multiplies it adds the partial sums of the others.
     pub(super) number: Reg<'k, U32>,
     pub(super) is_last: Reg<'k, Pred>,
-    /// The number of the CTA's tile among all.
+    /// How many others it has: none where it is all of K.
+    pub(super) others: Reg<'k, U32>,
+    /// The number of the CTA's tile among those that are cut.
     pub(super) tile: Reg<'k, U32>,
-    /// Its first step along K.
+    /// Its first step along K, and its steps.
     pub(super) first_step: Reg<'k, U32>,
+    steps: Reg<'k, U32>,
 }
 
 /// A segment's tiles along rows: the number of the first among those of all segments, and how many there are.
@@ -123,8 +136,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             Some(segments) => segments.total(),
             None => per_batch * parameters.batches,
         };
-        let slices = parameters.slices.as_ref().map(|slices| slices.count);
-        let total = slices.map_or(total, |slices| total * slices);
+        let slices = parameters.slices.as_ref();
+        let total = slices.map_or(total, |cut| (total - cut.whole).mad(cut.count, cut.whole));
         // Partial results are numbered through all segments.
         let rows = match &segments {
             Some(_) if schedule.needs.folds.any() => total / columns,
@@ -137,7 +150,11 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         // Every CTA of a split K has as many steps; those beyond K add zeros.
         let splits = tile.cluster.split_k();
         let steps = if splits > 1 { up(steps, splits) } else { steps };
-        let steps = slices.map_or(steps, |slices| (steps + (slices - 1)) / slices);
+        let slices = slices.map(|cut| Cut {
+            count: cut.count,
+            whole: cut.whole,
+            steps: (steps + (cut.count - 1)) / cut.count,
+        });
         let rank = k.cluster_rank();
         TileScheduler {
             k,
@@ -247,7 +264,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
     fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
         let tile = self.schedule.tile;
         let work_tile = number;
-        let slice = self.slices.map(|count| self.slice(count, work_tile));
+        let slice = self.slices.map(|cut| self.slice(cut, work_tile));
         let number = slice.map_or(work_tile, |(cluster, _)| cluster);
         let segment = walk.map(|walk| walk.find(number));
         let (batch, within, [grouped, other]) = if let Some(segment) = &segment {
@@ -293,7 +310,8 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let contraction =
             self.contraction.map(|ends| Contraction::of_segment(self.k, ends, batch, self.inner));
         let depth = self.schedule.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
-        let steps = contraction.map_or(self.steps, |of| {
+        let steps = slice.map_or(self.steps, |(_, slice)| slice.steps);
+        let steps = contraction.map_or(steps, |of| {
             ((of.end - of.begin + (depth - 1)) >> depth.trailing_zeros()).max(1)
         });
         let steps = used.map_or(steps, |used| steps.select(1, used));
@@ -312,12 +330,24 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         }
     }
 
-    /// The cluster and the slice of a work tile: slices of a cluster's tiles follow one another.
-    fn slice(&self, count: Reg<'k, U32>, number: Reg<'k, U32>) -> (Reg<'k, U32>, Slice<'k>) {
-        let cluster = number / count;
-        let slice = number - cluster * count;
-        let is_last = slice.eq(count - 1);
-        let tile = cluster.mad(self.schedule.tile.cluster.blocks(), self.rank);
-        (cluster, Slice { number: slice, is_last, tile, first_step: slice * self.steps })
+    /// The cluster and the slice of a work tile: slices of a cluster's tiles follow one another, behind whole tiles.
+    fn slice(&self, cut: Cut<'k>, number: Reg<'k, U32>) -> (Reg<'k, U32>, Slice<'k>) {
+        let Cut { count, whole, steps } = cut;
+        let is_whole = number.lt(whole);
+        let behind = number - whole;
+        let among = behind / count;
+        let part = behind - among * count;
+        let cluster = number.select(among + whole, is_whole);
+        let part = self.k.imm(0).select(part, is_whole);
+        let others = self.k.imm(0).select(count - 1, is_whole);
+        let slice = Slice {
+            number: part,
+            is_last: part.eq(others),
+            others,
+            tile: among.mad(self.schedule.tile.cluster.blocks(), self.rank),
+            first_step: part * steps,
+            steps: self.steps.select(steps, is_whole),
+        };
+        (cluster, slice)
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn accept(
     if !schedule.has_whole_spans(problem) {
         return Err(Sm90Refusal::Knob { knob: "tile" });
     }
-    if !schedule.slices_suit(problem) {
+    if !schedule.slices_suit(problem, chip) {
         return Err(Sm90Refusal::Knob { knob: "split_k_slices" });
     }
     let [rows, columns] = schedule.clusters(problem);

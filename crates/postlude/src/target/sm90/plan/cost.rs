@@ -129,17 +129,21 @@ fn cycles_at(
     let parts = if mainloop.ragged { problem.batch.max(1) } else { 1 };
     let inner = problem.inner.div_ceil(parts) as f64;
     let steps = (inner / f64::from(mainloop.depth())).ceil().max(1.0);
-    let steps = (steps / f64::from(cluster.split_k() * schedule.split_k_slices)).ceil();
+    let steps = (steps / f64::from(cluster.split_k())).ceil();
     // CTAs below the last row of tiles only load, and TMA takes long for rows beyond the edge.
     let rows = tile.rows as usize;
     let idle = cluster.rows() > 1 && problem.rows <= rows;
     let beyond = 2 * problem.rows <= rows && schedule.short_rows().is_none();
     let waits = if few && (idle || beyond) { IDLE_ROWS } else { 1.0 };
-    let multiplied = steps * step((schedule, mainloop), (problem, few), blocks, products) * waits;
+    let step = step((schedule, mainloop), (problem, few), blocks, products) * waits;
+    let multiplied = steps * step;
     let finished = finish(schedule);
     begun(schedule)
         + if schedule.split_k_slices > 1 {
-            waves * multiplied + sliced(schedule, waves, finished)
+            let whole = f64::from(schedule.data_parallel_waves);
+            let slice = (steps / f64::from(schedule.split_k_slices)).ceil() * step;
+            let cut = waves - whole;
+            whole * (multiplied + finished) + cut * slice + sliced(schedule, cut, finished)
         } else if tile.is_ping_pong() {
             // Two tiles are in flight; only the last one's epilogue is not hidden.
             let all = multiplied + finished * BESIDE_PRODUCTS;
@@ -172,7 +176,7 @@ fn begun(schedule: &Sm90Schedule) -> f64 {
 fn waves(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> f64 {
     let running =
         f64::from(schedule.grid(problem, chip)) / f64::from(schedule.tile.cluster.blocks());
-    (schedule.work_tiles(problem) as f64 / running).ceil()
+    (schedule.work_tiles(problem, chip) as f64 / running).ceil()
 }
 
 /// Cycles from the last product of a tile to its end.

@@ -53,6 +53,7 @@ pub(super) fn without_blocks(tile: Tile, needs: &Needs, ctas: u32, c_stages: u32
         raster: Raster::usual(tile.cluster),
         ctas,
         split_k_slices: 1,
+        data_parallel_waves: 0,
         grid_limit: None,
         needs: needs.clone(),
     }
@@ -112,6 +113,7 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
             raster: Raster::usual(tile.cluster),
             ctas: 1,
             split_k_slices: 1,
+            data_parallel_waves: 0,
             grid_limit: None,
             needs: needs.clone(),
         })

@@ -71,6 +71,11 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 || (1..=MOST_SLICES).contains(&schedule.split_k_slices)
                     && tile.takes_slices(&schedule.needs),
         ),
+        (
+            "data_parallel_waves",
+            schedule.data_parallel_waves == 0
+                || schedule.split_k_slices > 1 && mainloop.is_some_and(|it| !it.is_widened()),
+        ),
         ("ctas", (1..=most).contains(&schedule.ctas)),
         ("grid_limit", schedule.grid_limit != Some(0)),
         ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),

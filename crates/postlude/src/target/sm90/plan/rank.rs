@@ -217,7 +217,10 @@ pub(crate) fn contenders(
                 let cycles = cost::cycles(&schedule, problem, chip);
                 Ranked { schedule, cycles }
             };
-            let mut sliced: Vec<Ranked> = schedule.with_slices(problem, chip).map(ranked).collect();
+            let cut: Vec<Sm90Schedule> = schedule.with_whole_waves(problem, chip).collect();
+            let cut = cut.iter().chain([&schedule]);
+            let cut = cut.flat_map(|schedule| schedule.with_slices(problem, chip));
+            let mut sliced: Vec<Ranked> = cut.map(ranked).collect();
             sliced.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
             sliced.truncate(SLICES_TRIED);
             sliced.into_iter().chain([ranked(schedule)]).collect::<Vec<_>>()

@@ -52,6 +52,8 @@ pub(crate) struct Sm90Schedule {
     pub(crate) ctas: u32,
     /// Parts of K that work tiles are cut into, whose partial sums meet in the workspace; 1 where they are whole.
     pub(crate) split_k_slices: u32,
+    /// Waves whose tiles have all of K before the waves of slices: as in stream-K, the last tiles alone are cut.
+    pub(crate) data_parallel_waves: u32,
     /// The most CTAs launched, but for those of one cluster; `None` for as many as fit.
     pub(crate) grid_limit: Option<u32>,
     /// What the graph needs of it.
@@ -136,8 +138,9 @@ impl Sm90Schedule {
     }
 
     /// Work tiles of a problem's clusters: each slice of a tile's K is one.
-    pub(super) fn work_tiles(&self, problem: &Problem) -> u64 {
-        self.all_clusters(problem).saturating_mul(u64::from(self.split_k_slices))
+    pub(super) fn work_tiles(&self, problem: &Problem, chip: Sm90) -> u64 {
+        let (all, whole) = (self.all_clusters(problem), self.whole_clusters(problem, chip));
+        (all - whole).saturating_mul(u64::from(self.split_k_slices)).saturating_add(whole)
     }
 
     /// What the kernel's code depends on: the same schedule whatever a launch decides.
@@ -146,6 +149,7 @@ impl Sm90Schedule {
             grid_limit: None,
             raster: Raster::usual(self.tile.cluster),
             split_k_slices: self.split_k_slices.min(2),
+            data_parallel_waves: 0,
             ..self.clone()
         }
     }
@@ -169,11 +173,16 @@ impl Sm90Schedule {
 
     /// CTAs for a problem on a chip.
     pub(crate) fn grid(&self, problem: &Problem, chip: Sm90) -> u32 {
-        let clusters = self.work_tiles(problem);
+        let clusters = self.work_tiles(problem, chip);
+        (clusters.clamp(1, self.most_clusters(chip)) as u32) * self.tile.cluster.blocks()
+    }
+
+    /// Clusters of a launch at most.
+    pub(super) fn most_clusters(&self, chip: Sm90) -> u64 {
         let blocks = self.tile.cluster.blocks();
         let together = chip.together(blocks) * self.ctas;
         let most = if self.is_one_tile_a_cta() { u32::MAX } else { together };
         let limit = self.grid_limit.map_or(most, |limit| limit.min(most));
-        (clusters.clamp(1, u64::from(limit / blocks).max(1)) as u32) * blocks
+        u64::from(limit / blocks).max(1)
     }
 }

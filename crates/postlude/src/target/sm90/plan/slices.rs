@@ -1,4 +1,5 @@
 //! Split K through the workspace: work tiles are slices of a tile's K, and the CTA with the last slice adds up all partial sums.
+//! Where tiles fill more than a wave, whole tiles may fill the first waves, and slices what is left of the last.
 //!
 //! In: a schedule that fits, and a problem. Out: how many slices may serve it, and the bytes of their partial sums. CTAs wait
 //! for slices of lower numbers only, which run before them or beside them.
@@ -19,6 +20,8 @@ const FEWEST_STEPS: usize = 4;
 const MOST_WAVES: u64 = 4;
 /// The K of products of bytes is below this, so that no partial sum is the least integer, which marks a word that is not written.
 const MOST_BYTES_INNER: usize = 1 << 16;
+/// Waves of whole tiles before slices at most: beyond, the last wave is a small part of all.
+const MOST_WHOLE_WAVES: u32 = 16;
 /// Bytes of partial sums at most.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -46,24 +49,33 @@ impl Tile {
 }
 
 impl Sm90Schedule {
+    /// Clusters of tiles that have all of K, the first ones.
+    pub(crate) fn whole_clusters(&self, problem: &Problem, chip: Sm90) -> u64 {
+        let whole = match self.data_parallel_waves {
+            0 => 0,
+            waves => self.most_clusters(chip).saturating_mul(u64::from(waves)),
+        };
+        whole.min(self.all_clusters(problem))
+    }
+
     /// Bytes of the partial sums of a problem's tiles in the workspace; 0 where tiles have all of K.
-    pub(crate) fn partial_sum_bytes(&self, problem: &Problem) -> u64 {
+    pub(crate) fn partial_sum_bytes(&self, problem: &Problem, chip: Sm90) -> u64 {
         let others = u64::from(self.split_k_slices - 1);
-        let tiles =
-            self.all_clusters(problem).saturating_mul(u64::from(self.tile.cluster.blocks()));
+        let cut = self.all_clusters(problem) - self.whole_clusters(problem, chip);
+        let tiles = cut.saturating_mul(u64::from(self.tile.cluster.blocks()));
         tiles.max(1).saturating_mul(others).saturating_mul(u64::from(self.tile.sum_bytes()))
     }
 
     /// Whether as many slices as it has run a problem.
-    pub(super) fn slices_suit(&self, problem: &Problem) -> bool {
-        let fits = self.partial_sum_bytes(problem) <= MOST_BYTES;
+    pub(super) fn slices_suit(&self, problem: &Problem, chip: Sm90) -> bool {
+        let fits = self.partial_sum_bytes(problem, chip) <= MOST_BYTES;
         let bytes = self.needs.mainloop.as_ref().map_or(0, |mainloop| mainloop.operand_bytes);
         let small = bytes > 1 || problem.inner < MOST_BYTES_INNER;
         let suits = self.tile.takes_slices(&self.needs) && !problem.segmented && fits && small;
         self.split_k_slices == 1 || (suits && self.split_k_slices <= MOST_SLICES)
     }
 
-    /// The same schedule with every number of slices that may serve a problem.
+    /// The same schedule with every number of slices of all tiles that may serve a problem.
     pub(super) fn with_slices(
         &self,
         problem: &Problem,
@@ -71,18 +83,35 @@ impl Sm90Schedule {
     ) -> impl Iterator<Item = Sm90Schedule> {
         let depth = self.needs.mainloop.as_ref().map_or(1, |mainloop| mainloop.depth() as usize);
         let steps = problem.inner.div_ceil(depth);
-        let clusters = u64::from(chip.together(self.tile.cluster.blocks()));
-        let clusters = clusters / u64::from(self.tile.cluster.blocks());
+        let clusters = self.most_clusters(chip);
         let suits = self.tile.takes_slices(&self.needs) && !problem.segmented;
         let most = if suits { MOST_SLICES } else { 1 };
         let all = (2..=most).filter(move |slices| {
             let each = steps.div_ceil(*slices as usize);
             each >= FEWEST_STEPS && each * (*slices as usize - 1) < steps
         });
+        let waves = self.data_parallel_waves;
         let with = move |split_k_slices| Sm90Schedule { split_k_slices, ..self.clone() };
         all.map(with).filter(move |schedule| {
-            let waves = schedule.work_tiles(problem).div_ceil(clusters.max(1));
-            waves <= MOST_WAVES && schedule.slices_suit(problem)
+            let cut = schedule.work_tiles(problem, chip).div_ceil(clusters) - u64::from(waves);
+            cut <= MOST_WAVES && schedule.slices_suit(problem, chip)
         })
+    }
+
+    /// The same schedule with whole tiles in the first waves, for slices of the tiles behind them: those of the last wave, or
+    /// of the wave before it too, whose slices are longer. Tuning alone tries them: on 112 products of random sizes the model
+    /// expects 0.1 % of them.
+    pub(super) fn with_whole_waves(
+        &self,
+        problem: &Problem,
+        chip: Sm90,
+    ) -> impl Iterator<Item = Sm90Schedule> {
+        let (all, clusters) = (self.all_clusters(problem), self.most_clusters(chip));
+        let full = (all / clusters).min(u64::from(MOST_WHOLE_WAVES)) as u32;
+        let widened = self.needs.mainloop.as_ref().is_some_and(Mainloop::is_widened);
+        let suits = !widened && !all.is_multiple_of(clusters);
+        let waves = [full, full.saturating_sub(1)].into_iter();
+        let waves = waves.filter(move |waves| *waves > 0 && suits);
+        waves.map(|data_parallel_waves| Sm90Schedule { data_parallel_waves, ..self.clone() })
     }
 }

@@ -48,6 +48,9 @@ impl fmt::Display for Sm90Schedule {
         if self.split_k_slices > 1 {
             writeln!(f, "    split_k_slices {}", self.split_k_slices)?;
         }
+        if self.data_parallel_waves > 0 {
+            writeln!(f, "    data_parallel_waves {}", self.data_parallel_waves)?;
+        }
         if self.needs.mainloop.is_some() {
             writeln!(f, "    stages {}", self.stages)?;
             writeln!(f, "    wgmma_in_flight {}", self.wgmma_in_flight)?;
@@ -159,7 +162,7 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 31] = [
+const NUMBERS: [&str; 32] = [
     "ctas",
     "ragged",
     "masked",
@@ -169,6 +172,7 @@ const NUMBERS: [&str; 31] = [
     "math_warpgroups",
     "split_k",
     "split_k_slices",
+    "data_parallel_waves",
     "stages",
     "wgmma_in_flight",
     "grid_limit",
@@ -377,6 +381,7 @@ impl Knobs {
             raster: self.raster.ok_or(missing("raster"))?,
             ctas: given("ctas").unwrap_or(1),
             split_k_slices: given("split_k_slices").unwrap_or(1),
+            data_parallel_waves: given("data_parallel_waves").unwrap_or(0),
             grid_limit: given("grid_limit"),
             needs,
         })
