@@ -198,6 +198,21 @@ pub(super) fn resolve(
     }
 }
 
+/// An expression behind `.T` and names that are assigned alone.
+pub(super) fn inner(ast: &Ast, id: ExprId) -> ExprId {
+    let mut id = id;
+    loop {
+        id = match &ast.exprs[id].kind {
+            ExprKind::Transpose(a) => *a,
+            ExprKind::Name(name) => match assignment(ast, name) {
+                Some((_, statement)) if statement.targets.len() == 1 => statement.value,
+                Some(_) | None => return id,
+            },
+            _ => return id,
+        };
+    }
+}
+
 impl Resolving<'_, '_> {
     fn operand(&mut self, root: ExprId) -> Result<(), CheckError> {
         let (core, factors) = self.peel(root);
@@ -231,7 +246,7 @@ impl Resolving<'_, '_> {
     fn peel(&self, root: ExprId) -> (ExprId, Vec<(ExprId, bool)>) {
         let (mut core, mut factors) = (root, Vec::new());
         loop {
-            let inner = self.inner(core);
+            let inner = inner(self.unit.ast, core);
             match self.unit.ast.exprs[inner].kind {
                 ExprKind::Infix(Infix::Multiply, a, b) if self.is_constant(b) => {
                     factors.push((b, false));
@@ -250,21 +265,6 @@ impl Resolving<'_, '_> {
         }
         factors.reverse();
         (core, factors)
-    }
-
-    /// An expression behind `.T` and names that are assigned alone.
-    fn inner(&self, id: ExprId) -> ExprId {
-        let mut id = id;
-        loop {
-            id = match &self.unit.ast.exprs[id].kind {
-                ExprKind::Transpose(a) => *a,
-                ExprKind::Name(name) => match assignment(self.unit.ast, name) {
-                    Some((_, statement)) if statement.targets.len() == 1 => statement.value,
-                    Some(_) | None => return id,
-                },
-                _ => return id,
-            };
-        }
     }
 
     /// Whether an expression is a number that is constant along runs of K.

@@ -5,10 +5,10 @@ use crate::catalogue::{self, Group};
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, Orientation, Side};
 use crate::shape::Dim;
-use crate::syntax::{Declaration, ExprId, ExprKind};
+use crate::syntax::{Declaration, ExprId, ExprKind, Infix};
 
 use super::error::CheckError;
-use super::operand::{OperandDims, Resolved, dims, tensors};
+use super::operand::{Factor, FactorValue, OperandDims, Resolved, dims, inner, tensors};
 use super::product::oriented;
 use super::program::{Stored, Unit};
 use super::reads::{assignment, leaves, read_statements};
@@ -74,7 +74,8 @@ pub(super) fn resolve_products(
     errors: &mut Vec<CheckError>,
 ) -> Option<(Resolved, OperandDims)> {
     let at = unit.ast.exprs[root].span;
-    let input = stored_operand(unit, (root, side), errors)?;
+    let (core, factors) = without_factors(unit, (root, side));
+    let input = stored_operand(unit, (core, side), errors)?;
     let Some([batch @ .., first, second]) = input.dims.as_deref() else {
         errors.push(CheckError::OperandWithoutDims { at });
         return None;
@@ -92,11 +93,75 @@ pub(super) fn resolve_products(
     let found = Resolved {
         input: place,
         orientation,
-        factors: Vec::new(),
+        factors,
         scales: Vec::new(),
         varying: statements.into_iter().filter(of_products).collect(),
     };
     Some((found, dims))
+}
+
+/// What is left of an operand without factors that do not vary along the contraction, and these in written order: they
+/// multiply the accumulator.
+fn without_factors(unit: Unit<'_>, (root, side): (ExprId, Side)) -> (ExprId, Vec<Factor>) {
+    let (mut core, mut factors) = (root, Vec::new());
+    let Some(contraction) = contraction(unit, (root, side)) else { return (core, factors) };
+    let is_core = |id: ExprId| leading_product(unit, id, Through::Elementwise).is_some();
+    let is_factor = |id: ExprId| !varies_along(unit, id, &contraction);
+    loop {
+        let (next, value, divides) = match unit.ast.exprs[inner(unit.ast, core)].kind {
+            ExprKind::Infix(Infix::Multiply, a, b) if is_core(a) && is_factor(b) => (a, b, false),
+            ExprKind::Infix(Infix::Multiply, a, b) if is_core(b) && is_factor(a) => (b, a, false),
+            ExprKind::Infix(Infix::Divide, a, b) if is_core(a) && is_factor(b) => (a, b, true),
+            _ => break,
+        };
+        factors.push(Factor { value: FactorValue::Expression(value), divides });
+        core = next;
+    }
+    factors.reverse();
+    (core, factors)
+}
+
+/// The dim that an operand of products is summed along, as its text says.
+fn contraction(unit: Unit<'_>, (root, side): (ExprId, Side)) -> Option<Dim> {
+    let (product, swapped) = leading_product(unit, root, Through::Elementwise)?;
+    let end = match (side, swapped) {
+        (Side::Left, false) | (Side::Right, true) => Side::Right,
+        (Side::Right, false) | (Side::Left, true) => Side::Left,
+    };
+    outer_dim(unit, product, end)
+}
+
+/// Whether an expression varies along a dim, or may: what has a number for each row or column does.
+fn varies_along(unit: Unit<'_>, id: ExprId, dim: &Dim) -> bool {
+    match &unit.ast.exprs[id].kind {
+        ExprKind::Number(_) | ExprKind::Dims(_) => false,
+        ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
+            if let Some((_, statement)) = assignment(unit.ast, name) {
+                return varies_along(unit, statement.value, dim);
+            }
+            let declared = unit.declarations.iter().find(|input| input.name.text == *name);
+            let dims = declared.and_then(|input| input.dims.as_deref()).unwrap_or_default();
+            matches!(name.as_str(), "row" | "col") || dims.iter().any(|own| own.same_base(dim))
+        }
+        ExprKind::Product(..) => [Side::Left, Side::Right]
+            .into_iter()
+            .any(|side| outer_dim(unit, id, side).is_none_or(|own| own.same_base(dim))),
+        ExprKind::Call { function, arguments, .. }
+            if is_reduced(unit, &function.text, arguments) =>
+        {
+            let reduces = |argument: &ExprId| match &unit.ast.exprs[*argument].kind {
+                ExprKind::Name(name) => dim.divisor() == 1 && *name == dim.to_string(),
+                _ => false,
+            };
+            let [of, over @ ..] = arguments.as_slice() else { return true };
+            !over.iter().any(reduces) && varies_along(unit, *of, dim)
+        }
+        kind if is_separate(kind) => true,
+        kind @ (ExprKind::Transpose(_)
+        | ExprKind::Prefix(..)
+        | ExprKind::Infix(..)
+        | ExprKind::Call { .. }) => kind.children().any(|child| varies_along(unit, child, dim)),
+    }
 }
 
 /// Whether every tensor that an expression reads is f32, through its products too.
