@@ -104,8 +104,7 @@ def qkv(tokens: int, query: int, key: int) -> tuple[Call, Callable[..., Any], tu
         q, k, v = functional.linear(normed, w).split([query, key, key], -1)
         return turned(q, cosine, sine), turned(k, cosine, sine), v.contiguous()
 
-    sizes = {"Q": query, "KV": key}
-    return lambda: kernel(x, w, *tables, **sizes), peer, inputs
+    return lambda: kernel(x, w, *tables), peer, inputs
 
 
 def rows(tokens: int) -> dict[str, Callable[[], Any]]:

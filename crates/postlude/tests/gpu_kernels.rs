@@ -346,8 +346,10 @@ fn gpu_ten_thousand_launches_from_eight_threads_are_all_right() {
     assert_eq!(launched.into_inner(), 10_000);
 }
 
+/// Twelve tiles at most serve all numbers of rows, and few rows have modules of their own.
 #[test]
-fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
+fn gpu_two_hundred_sizes_compile_few_modules() {
+    const FEW: usize = 16;
     const N: usize = 4096;
     const MOST: usize = 200 * 7;
     let Some((device, _alone)) = device() else { return };
@@ -380,7 +382,8 @@ fn gpu_two_hundred_sizes_compile_at_most_four_modules() {
     }
     stream.synchronize().unwrap();
     let files = cache::entries(&kept).unwrap().len();
-    assert!(compiled.gpu_modules() <= 4 && files <= 4, "{} {files}", compiled.gpu_modules());
+    let modules = compiled.gpu_modules();
+    assert!(modules <= FEW && files <= FEW, "{modules} {files}");
 }
 
 /// A fresh kernel through a cache, with nothing in memory to help it.

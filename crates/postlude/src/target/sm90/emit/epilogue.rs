@@ -38,7 +38,7 @@ mod workspace;
 use postlude_ptx::kernel::{Kernel, Reg, Var};
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::graph::{Kind, NodeId, Op};
+use crate::graph::{InputId, Kind, NodeId, Op};
 use crate::target::sm90::plan::{EpilogueTransfer, SLOT_ROWS};
 
 use super::chip::EpilogueChip;
@@ -411,7 +411,9 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
                 let (wanted, only) = (&self.wanted, &self.only);
                 let loaded = all;
                 let elements = Elements { offset, products, groups, wanted, only, span, loaded };
-                let operands = self.operands(&all[place], group);
+                let mut operands = self.operands(&all[place], group);
+                let late = self.loads.read_late(evaluator, thread, offset);
+                self.set_operands(&mut operands, late);
                 self.visit_group(evaluator, thread, environment, &elements, operands)
             };
             let terms: Vec<Terms<'k>> = (first..first + groups_of_fragment).map(compute).collect();
@@ -466,13 +468,21 @@ impl<'a, 'k, C: EpilogueChip> Epilogue<'a, 'k, C> {
     fn operands(&self, loaded: &LoadedOperands<'k>, group: usize) -> [Environment<'k>; 4] {
         let mut environment: [Environment<'k>; 4] =
             [(); 4].map(|()| vec![None; self.plan.graph.len()]);
-        for (input, values) in loaded.group(self.k, group) {
+        self.set_operands(&mut environment, loaded.group(self.k, group));
+        environment
+    }
+
+    fn set_operands(
+        &self,
+        environment: &mut [Environment<'k>; 4],
+        operands: Vec<(InputId, [Value<'k>; 4])>,
+    ) {
+        for (input, values) in operands {
             let Some(id) = self.plan.graph.input_node(input) else { continue };
             for (environment, value) in environment.iter_mut().zip(values) {
                 environment[id.index()] = Some(value);
             }
         }
-        environment
     }
 
     /// The four elements of an 8-column group, two rows of two columns: their values that are wanted.

@@ -6,7 +6,7 @@ use postlude_ptx::ring::{Borrowed, Consumer, Ring};
 use postlude_ptx::types::U32;
 
 use crate::dtype::DType;
-use crate::graph::InputId;
+use crate::graph::{Concat, Dependence, InputId};
 use crate::placement::Major;
 use crate::target::sm90::plan::EpilogueTransfer;
 
@@ -62,7 +62,9 @@ impl<'k> LoadedOperands<'k> {
                 [upper[0], upper[1], lower[0], lower[1]].map(Value::Float)
             }
         };
-        self.operands.iter().map(|(input, groups)| (*input, values(groups[group]))).collect()
+        // Operands that are read later have none.
+        let operands = self.operands.iter().filter(|(_, groups)| !groups.is_empty());
+        operands.map(|(input, groups)| (*input, values(groups[group]))).collect()
     }
 
     /// The slots of an operand.
@@ -78,6 +80,8 @@ pub(super) struct EpilogueLoads<'a, 'k, C> {
     parameters: &'a Parameters<'k>,
     operands: Vec<(InputId, DType, EpilogueTransfer)>,
     ring: Option<(Ring<'k, C>, Consumer<'k>, SharedAddress<'k>)>,
+    /// Operands that are read group by group as elements are visited, and not with their span: nothing needs them before.
+    late: Vec<bool>,
     /// Whether slots are released only when an epilogue tile is computed, so that no instruction waits for their reads.
     holds: bool,
 }
@@ -112,7 +116,8 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
         // load warp needs as many others to fill.
         let holds = plan.schedule.span() == plan.schedule.epilogue_tile
             && 2 * slots.sum::<u32>() <= plan.schedule.c_stages;
-        EpilogueLoads { k, plan, parameters, operands, ring, holds }
+        let late = late(plan);
+        EpilogueLoads { k, plan, parameters, operands, ring, late, holds }
     }
 
     /// Where a block's elements of the direct operands lie: for each operand, the thread's first column of its two
@@ -169,24 +174,34 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
         let read =
             |(place, (input, dtype, transfer)): (usize, &(InputId, DType, EpilogueTransfer))| {
                 let mut held = Vec::new();
-                let values = match (transfer.major(), thread.loads[place]) {
-                    (Some(major), _) => self.read_slots(lanes.of(major), *dtype, major, &mut held),
-                    (None, Some(locations)) => self.read_direct(
-                        evaluator,
-                        *input,
-                        *dtype,
-                        *transfer,
-                        locations,
-                        thread,
-                        epilogue_tile,
-                    ),
-                    (None, None) => panic!("compiler bug: an operand without a place"),
+                let values = match transfer.major() {
+                    Some(major) => self.read_slots(lanes.of(major), *dtype, major, &mut held),
+                    None if self.late[place] => Vec::new(),
+                    None => {
+                        let groups = 0..epilogue_tile.columns / 8;
+                        let offset = |group| epilogue_tile.offset + 8 * group;
+                        let read =
+                            |group| self.read_direct(evaluator, place, thread, offset(group));
+                        groups.map(read).map(GroupValues::Values).collect()
+                    }
                 };
                 slots.push(held);
                 (*input, values)
             };
         let operands = self.operands.iter().enumerate().map(read).collect();
         LoadedOperands { operands, slots }
+    }
+
+    /// Reads the group of the late operands that begins at a column.
+    pub(super) fn read_late(
+        &self,
+        evaluator: &Evaluator<'_, 'k, C>,
+        thread: &ThreadCoordinate<'k>,
+        offset: u32,
+    ) -> Vec<(InputId, [Value<'k>; 4])> {
+        let late = self.operands.iter().enumerate().filter(|(place, _)| self.late[*place]);
+        let read = |place| self.read_direct(evaluator, place, thread, offset);
+        late.map(|(place, (input, ..))| (*input, read(place))).collect()
     }
 
     /// From one slot of an operand of 8 or 16 bits, or two of a 32-bit one.
@@ -235,30 +250,54 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
         values
     }
 
-    #[allow(clippy::too_many_arguments)] // All of them say where the elements are.
+    /// A thread's four elements of an operand in the group that begins at a column.
     fn read_direct(
         &self,
         evaluator: &Evaluator<'_, 'k, C>,
-        input: InputId,
-        dtype: DType,
-        transfer: EpilogueTransfer,
-        locations: [Location<'k>; 2],
+        place: usize,
         thread: &ThreadCoordinate<'k>,
-        epilogue_tile: EpilogueTile,
-    ) -> Vec<GroupValues<'k>> {
-        let memory = self.parameters.memory(input);
-        let group = |group: u32| {
-            GroupValues::Values(std::array::from_fn(|element| {
-                let column = epilogue_tile.offset + 8 * group + element as u32 % 2;
-                let from = memory.along(locations[element / 2], transfer, memory.columns(column));
-                let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
-                let inside = memory.inside(|| thread.column + column, Some(inside));
-                // An output may lie in the same memory.
-                evaluator.load(dtype, from, inside, LoadCache::Default)
-            }))
+        offset: u32,
+    ) -> [Value<'k>; 4] {
+        let (input, dtype, transfer) = self.operands[place];
+        let Some(locations) = thread.loads[place] else {
+            panic!("compiler bug: an operand without a place")
         };
-        (0..epilogue_tile.columns / 8).map(group).collect()
+        let memory = self.parameters.memory(input);
+        std::array::from_fn(|element| {
+            let column = offset + element as u32 % 2;
+            let from = memory.along(locations[element / 2], transfer, memory.columns(column));
+            let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
+            let inside = memory.inside(|| thread.column + column, Some(inside));
+            // An output may lie in the same memory.
+            evaluator.load(dtype, from, inside, LoadCache::Default)
+        })
     }
+}
+
+/// Which operands are read late: of spans of several epilogue tiles, operands that are read directly and that neither another
+/// column nor a reduction is made of.
+fn late(plan: &Plan<'_>) -> Vec<bool> {
+    let crosses = |dependence: Dependence| match dependence {
+        Dependence::Source
+        | Dependence::Elementwise(_)
+        | Dependence::Concat(Concat::Repeated(_)) => false,
+        Dependence::Reduce(..)
+        | Dependence::ReduceWeighted(..)
+        | Dependence::Pick(..)
+        | Dependence::Part(..)
+        | Dependence::Merge(..)
+        | Dependence::Concat(Concat::Equal(_) | Concat::Listed(_))
+        | Dependence::Call => true,
+    };
+    let crossing = plan.graph.nodes().filter(|(_, node)| crosses(node.op.dependence()));
+    let across = plan.program.terms_of(crossing.flat_map(|(_, node)| node.op.operands()), true);
+    let spans = plan.schedule.span() > plan.schedule.epilogue_tile;
+    let is_late = |(input, transfer): (&InputId, &EpilogueTransfer)| {
+        let node = plan.graph.input_node(*input);
+        spans && transfer.major().is_none() && node.is_some_and(|node| !across[node.index()])
+    };
+    let operands = plan.program.tile_operands.iter().zip(&plan.schedule.needs.epilogue_loads);
+    operands.map(is_late).collect()
 }
 
 impl<'k> Parameters<'k> {
