@@ -17,6 +17,8 @@ pub(crate) enum EpilogueTransfer {
     Tma,
     /// By TMA through shared memory; column-major.
     TmaTransposed,
+    /// Directly into registers; two neighbouring columns are one aligned word, and both are there or neither is.
+    Pairs,
     /// Directly between registers and memory; columns are contiguous.
     Contiguous,
     /// Directly between registers and memory, at any strides.
@@ -28,9 +30,10 @@ pub(crate) enum EpilogueTransfer {
 
 impl EpilogueTransfer {
     /// Every one, best first.
-    pub(crate) const ALL: [EpilogueTransfer; 5] = [
+    pub(crate) const ALL: [EpilogueTransfer; 6] = [
         EpilogueTransfer::Tma,
         EpilogueTransfer::TmaTransposed,
+        EpilogueTransfer::Pairs,
         EpilogueTransfer::Contiguous,
         EpilogueTransfer::Strided,
         EpilogueTransfer::Finished,
@@ -40,6 +43,7 @@ impl EpilogueTransfer {
     pub(super) fn make_direct(&mut self) {
         *self = match *self {
             EpilogueTransfer::Tma | EpilogueTransfer::Contiguous => EpilogueTransfer::Contiguous,
+            EpilogueTransfer::Pairs => EpilogueTransfer::Pairs,
             EpilogueTransfer::TmaTransposed | EpilogueTransfer::Strided => {
                 EpilogueTransfer::Strided
             }
@@ -52,6 +56,7 @@ impl EpilogueTransfer {
         match self {
             EpilogueTransfer::Tma => "tma",
             EpilogueTransfer::TmaTransposed => "tma_transposed",
+            EpilogueTransfer::Pairs => "pairs",
             EpilogueTransfer::Contiguous => "contiguous",
             EpilogueTransfer::Strided => "strided",
             EpilogueTransfer::Finished => "finished",
@@ -63,7 +68,8 @@ impl EpilogueTransfer {
         match self {
             EpilogueTransfer::Tma => Some(Major::Row),
             EpilogueTransfer::TmaTransposed => Some(Major::Column),
-            EpilogueTransfer::Contiguous
+            EpilogueTransfer::Pairs
+            | EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => None,
         }
@@ -71,7 +77,14 @@ impl EpilogueTransfer {
 
     /// Whether a tile moves directly between registers and memory.
     pub(crate) const fn is_direct(self) -> bool {
-        matches!(self, EpilogueTransfer::Contiguous | EpilogueTransfer::Strided)
+        match self {
+            EpilogueTransfer::Pairs | EpilogueTransfer::Contiguous | EpilogueTransfer::Strided => {
+                true
+            }
+            EpilogueTransfer::Tma
+            | EpilogueTransfer::TmaTransposed
+            | EpilogueTransfer::Finished => false,
+        }
     }
 
     /// Whether code for this one moves whatever the other one moves.
@@ -79,9 +92,11 @@ impl EpilogueTransfer {
         match self {
             EpilogueTransfer::Tma => matches!(other, EpilogueTransfer::Tma),
             EpilogueTransfer::TmaTransposed => matches!(other, EpilogueTransfer::TmaTransposed),
-            EpilogueTransfer::Contiguous => {
-                matches!(other, EpilogueTransfer::Tma | EpilogueTransfer::Contiguous)
-            }
+            EpilogueTransfer::Pairs => matches!(other, EpilogueTransfer::Pairs),
+            EpilogueTransfer::Contiguous => matches!(
+                other,
+                EpilogueTransfer::Tma | EpilogueTransfer::Pairs | EpilogueTransfer::Contiguous
+            ),
             EpilogueTransfer::Strided => !matches!(other, EpilogueTransfer::Finished),
             EpilogueTransfer::Finished => matches!(other, EpilogueTransfer::Finished),
         }
@@ -124,9 +139,27 @@ pub(super) fn epilogue_loads(
         // The TMA unit loads a box that begins before its tensor only where that is whole chunks before.
         let mapped = mapped && has_whole_chunks(declared.dtype, first);
         let lies = (strides, [first, columns]);
-        transfer(declared.dtype, mapped, lies, placement.alignment(), problem)
+        let transfer = transfer(declared.dtype, mapped, lies, placement.alignment(), problem);
+        let part = window.and_then(|window| program.fold(window)).map_or(2, |[_, part]| part);
+        let even = program.products() > 0
+            && program.input_run(input) == 1
+            && part.is_multiple_of(2)
+            && problem.product_columns().is_multiple_of(2)
+            && are_pairs(declared.dtype, lies, placement.alignment());
+        match transfer {
+            EpilogueTransfer::Contiguous if even => EpilogueTransfer::Pairs,
+            other => other,
+        }
     };
     program.tile_operands.iter().copied().map(transfer).collect()
+}
+
+/// Whether two neighbouring columns of 16 bits, the first of them even, are always an aligned word.
+fn are_pairs(dtype: DType, lies: (BodyStrides, [usize; 2]), alignment: u64) -> bool {
+    let (BodyStrides { batch, row, .. }, [first, columns]) = lies;
+    let even = [first, columns].into_iter().all(|count| count.is_multiple_of(2));
+    let strides = batch.into_iter().chain([row]).all(|stride| stride % 2 == 0);
+    matches!(dtype, DType::F16 | DType::BF16) && alignment.is_multiple_of(4) && even && strides
 }
 
 /// How every output is stored, in the order of the signature.

@@ -128,7 +128,8 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
     ) -> Vec<Option<[Location<'k>; 2]>> {
         let of = |(input, _, transfer): &(InputId, DType, EpilogueTransfer)| match transfer {
             EpilogueTransfer::Tma | EpilogueTransfer::TmaTransposed => None,
-            EpilogueTransfer::Contiguous
+            EpilogueTransfer::Pairs
+            | EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => {
                 let memory = self.parameters.memory(*input);
@@ -263,13 +264,23 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
             panic!("compiler bug: an operand without a place")
         };
         let memory = self.parameters.memory(input);
+        let at = |row: usize, column: u32| {
+            let from = memory.along(locations[row], transfer, memory.columns(column));
+            let inside = thread.inside_rows[row] & thread.remaining.gt(column);
+            (from, memory.inside(|| thread.column + column, Some(inside)))
+        };
+        // An output may lie in the same memory.
+        let cache = LoadCache::Default;
+        if let (EpilogueTransfer::Pairs, Some(half)) = (transfer, half_of(dtype)) {
+            let [upper, lower] = [0, 1].map(|row| {
+                let (from, inside) = at(row, offset);
+                evaluator.load_pair(half, from, inside, cache)
+            });
+            return [upper[0], upper[1], lower[0], lower[1]];
+        }
         std::array::from_fn(|element| {
-            let column = offset + element as u32 % 2;
-            let from = memory.along(locations[element / 2], transfer, memory.columns(column));
-            let inside = thread.inside_rows[element / 2] & thread.remaining.gt(column);
-            let inside = memory.inside(|| thread.column + column, Some(inside));
-            // An output may lie in the same memory.
-            evaluator.load(dtype, from, inside, LoadCache::Default)
+            let (from, inside) = at(element / 2, offset + element as u32 % 2);
+            evaluator.load(dtype, from, inside, cache)
         })
     }
 }

@@ -158,6 +158,19 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         }
     }
 
+    /// Two neighbours of 16 bits that are one aligned word.
+    pub(crate) fn load_pair(
+        &self,
+        half: Half,
+        location: Location<'k>,
+        inside: Option<Reg<'k, Pred>>,
+        cache: LoadCache,
+    ) -> [Value<'k>; 2] {
+        let from = Element { pointer: location.pointer(), inside, cache };
+        let word = self.whole::<U32>(from, 0_u32);
+        self.k.unpack_halves(half, word.cast()).map(Value::Float)
+    }
+
     /// Reads the byte that holds an element and takes its bits.
     fn packed(
         &self,
