@@ -126,6 +126,12 @@ impl<'k> BatchDims<'k> {
         Batch { number: place, along }
     }
 
+    /// The numbers between a batch and the next one along the dim of this number; `None` where that is 1.
+    pub(crate) fn step(&self, dim: usize) -> Option<Reg<'k, U32>> {
+        let behind = self.sizes.iter().flatten().count() - dim;
+        self.sizes.iter().flatten().take(behind).copied().reduce(|all, size| all * size)
+    }
+
     /// The batch of this number.
     pub(crate) fn batch(&self, number: Reg<'k, U32>) -> Batch<'k> {
         let mut along = [None; Space::MOST_BATCH_DIMS];
