@@ -18,36 +18,38 @@ const MAP_BYTES: usize = 128;
 
 /// Bytes that are aligned as tensor maps need.
 #[repr(C, align(64))]
-pub(crate) struct Lines<const BYTES: usize>([u8; BYTES]);
+pub(crate) struct Lines([u8; FEW_BYTES]);
 
-/// The parameters of a launch.
+/// The parameters of a launch, aligned as tensor maps need.
 #[allow(clippy::large_enum_variant)] // On the stack, few cost a launch no allocation.
 pub(crate) enum Block {
-    Few(Lines<FEW_BYTES>),
-    Many(Box<Lines<MAX_BYTES>>),
+    Few(Lines),
+    /// From the first aligned byte on.
+    Many(Box<[u8]>, usize),
 }
 
 impl Block {
     /// Zeros, at least as many as the bytes of a layout.
     pub(crate) fn of(layout: &Layout) -> Block {
         if layout.bytes <= FEW_BYTES {
-            Block::Few(Lines([0; FEW_BYTES]))
-        } else {
-            Block::Many(Box::new(Lines([0; MAX_BYTES])))
+            return Block::Few(Lines([0; FEW_BYTES]));
         }
+        let bytes = vec![0; layout.bytes + MAP_ALIGNMENT].into_boxed_slice();
+        let start = bytes.as_ptr().addr().wrapping_neg() % MAP_ALIGNMENT;
+        Block::Many(bytes, start)
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Block::Few(lines) => &lines.0,
-            Block::Many(lines) => &lines.0,
+            Block::Many(bytes, start) => &bytes[*start..],
         }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Block::Few(lines) => &mut lines.0,
-            Block::Many(lines) => &mut lines.0,
+            Block::Many(bytes, start) => &mut bytes[*start..],
         }
     }
 }
