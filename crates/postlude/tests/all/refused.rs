@@ -181,6 +181,19 @@ fn no_kernel_is_refused_for_its_length() -> Result<(), Error> {
     Ok(())
 }
 
+/// Elements of all rows are not numbered in 32 bits, only rows and columns are.
+#[test]
+fn no_kernel_of_many_elements_is_refused() -> Result<(), Error> {
+    let text = "kernel k(A: bf16[M, K], W: bf16[N, K]) -> (D: bf16[M, N/3], s: f32[]) \
+                { a, b, c = split(A @ W.T, 3); D = a * b + c; s = sum(max(b, N/3, 8)) }";
+    let sizes = [("M", 131_072), ("N", 98_304), ("K", 64)];
+    let sizes: Sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+    let compiled = Kernel::parse(text)?.compile(&options());
+    let problem = compiled.problem(&sizes)?;
+    compiled.planned_launches(&problem, Chip::STANDARD)?;
+    Ok(())
+}
+
 /// What the page of refusals lists for one launch runs as several, but for limits.
 #[test]
 fn what_one_launch_refuses_runs_as_several() {

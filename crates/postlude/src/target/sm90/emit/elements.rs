@@ -8,6 +8,7 @@
 mod columns;
 mod evaluate;
 mod kernel;
+mod places;
 mod reduce;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
@@ -96,37 +97,29 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
             extents[packed.place] = extents[packed.place] >> BYTE_BITS;
         }
         let [batches, rows, columns] = extents;
-        let all = batches * rows * columns;
         let by_warp = self.reduces(output.value);
         let threads = k.imm(self.plan.schedule.threads());
         let [first, step] = [k.block(), k.blocks()].map(|blocks| blocks * threads);
         let first = first + k.thread();
-        let [first, step] = if by_warp { [first >> 5, step >> 5] } else { [first, step] };
-        let number = k.var(first);
-        k.while_(
-            || number.get().lt(all),
-            || {
-                let now = number.copy();
-                let line = now / columns;
-                let batch = line / rows;
-                let mut at = [batch, line - batch * rows, now - line * columns];
-                let stores = by_warp.then(|| self.lane.eq(0));
-                match packed {
-                    None => self.with_element((axes, by_warp), at, output.value, |at, value| {
-                        store(k, output.dtype, memory.element(k, at), value, stores);
-                    }),
-                    Some(packed) => {
-                        at[packed.place] = packed.first_bit(at[packed.place]);
-                        let bits = self.byte((axes, by_warp), at, packed, output.value);
-                        let [batch, row, column] = at;
-                        let first = (self.parameters.batch_dims.batch(batch), row, column);
-                        let to = memory.element(k, first).byte(k).0;
-                        k.if_(stores.unwrap_or_else(|| k.imm(true)), || bits.store(k, to));
-                    }
+        let steps = if by_warp { [first >> 5, step >> 5] } else { [first, step] };
+        self.for_places([batches * rows, columns], steps, |line, column| {
+            let batch = line / rows;
+            let mut at = [batch, line - batch * rows, column];
+            let stores = by_warp.then(|| self.lane.eq(0));
+            match packed {
+                None => self.with_element((axes, by_warp), at, output.value, |at, value| {
+                    store(k, output.dtype, memory.element(k, at), value, stores);
+                }),
+                Some(packed) => {
+                    at[packed.place] = packed.first_bit(at[packed.place]);
+                    let bits = self.byte((axes, by_warp), at, packed, output.value);
+                    let [batch, row, column] = at;
+                    let first = (self.parameters.batch_dims.batch(batch), row, column);
+                    let to = memory.element(k, first).byte(k).0;
+                    k.if_(stores.unwrap_or_else(|| k.imm(true)), || bits.store(k, to));
                 }
-                number.set(now + step);
-            },
-        );
+            }
+        });
     }
 
     /// Gives a body the value of an element, and where it is; nothing of a row that no segment has.
