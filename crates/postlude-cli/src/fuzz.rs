@@ -37,6 +37,8 @@ struct Report {
     timings: BTreeMap<&'static str, usize>,
     /// Refusals by their words, and how many of each.
     refused: BTreeMap<String, usize>,
+    /// The seed of a kernel that is refused so.
+    refused_seeds: BTreeMap<String, u64>,
     /// Elements by how much the reference allows of them.
     elements: Elements,
     failures: Vec<Line>,
@@ -225,6 +227,7 @@ impl Report {
             seconds: summary.took.as_secs_f64(),
             timings: summary.timings.clone(),
             refused: summary.refused.clone(),
+            refused_seeds: summary.refused_seeds.clone(),
             elements: Elements {
                 exact: tally.exact,
                 sharp: tally.sharp,
@@ -250,7 +253,8 @@ impl Report {
         let mut refused: Vec<(&String, &usize)> = self.refused.iter().collect();
         refused.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         for (reason, count) in refused {
-            text.push_str(&format!("{count:>5} refused: {reason}\n"));
+            let seed = self.refused_seeds.get(reason).copied().unwrap_or_default();
+            text.push_str(&format!("{count:>5} refused: {reason} (one is `--only {seed}`)\n"));
         }
         text.push_str(&self.elements.text());
         if !self.timings.is_empty() {

@@ -70,6 +70,8 @@ pub struct Summary {
     pub agreed: usize,
     /// Refusals by their words, numbers left out, and how many of each.
     pub refused: BTreeMap<String, usize>,
+    /// The seed of a kernel that is refused so.
+    pub refused_seeds: BTreeMap<String, u64>,
     /// How many ran with each of the simulator's timings; empty on other engines.
     pub timings: BTreeMap<&'static str, usize>,
     /// The elements that were compared.
@@ -109,8 +111,8 @@ impl Summary {
         kept + more.map(|(_, count)| count).sum::<usize>()
     }
 
-    /// Counts a verdict; what is wrong is kept by [`Summary::fail`].
-    pub(super) fn count(&mut self, verdict: &Verdict) {
+    /// Counts the verdict on the kernel of a seed; what is wrong is kept by [`Summary::fail`].
+    pub(super) fn count(&mut self, seed: u64, verdict: &Verdict) {
         self.graphs += 1;
         match verdict {
             Verdict::Agreed(tally) => {
@@ -118,7 +120,9 @@ impl Summary {
                 self.tally.add(*tally);
             }
             Verdict::Refused(reason) => {
-                *self.refused.entry(without_numbers(reason)).or_default() += 1;
+                let words = without_numbers(reason);
+                self.refused_seeds.entry(words.clone()).or_insert(seed);
+                *self.refused.entry(words).or_default() += 1;
             }
             Verdict::Wrong(_) => {}
         }

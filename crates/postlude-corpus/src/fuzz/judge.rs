@@ -140,7 +140,7 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         let outputs = specimen.outputs(&compiled, &problem)?;
         Ok((problem, arguments, outputs))
     });
-    let (problem, arguments, outputs) = match bound {
+    let (problem, arguments, mut outputs) = match bound {
         Ok(bound) => bound,
         Err(error) => return wrong(Kind::Text, error),
     };
@@ -155,8 +155,10 @@ fn attempt(specimen: &Specimen, engine: &Engine) -> Verdict {
         None => compiled,
     };
     if engine.until == Until::Emitted {
-        return match compiled.simulated(&problem, &arguments, &outputs) {
-            Ok(_) => Verdict::Agreed(Tally::default()),
+        let emitted =
+            compiled.simulate_launches(&problem, &arguments, &mut outputs, &mut |_, _| Ok(()));
+        return match emitted {
+            Ok(()) => Verdict::Agreed(Tally::default()),
             Err(error) => refused_or_wrong(&error),
         };
     }

@@ -181,8 +181,8 @@ impl Gathering<'_> {
             };
             *self.summary.timings.entry(timing).or_default() += 1;
         }
-        self.summary.count(&verdict);
         let seed = specimen.seed;
+        self.summary.count(seed, &verdict);
         if let Verdict::Wrong(wrong) = verdict {
             (self.tell)(News::Failed(seed, wrong.clone()));
             self.summary.fail(specimen, wrong);

@@ -39,10 +39,10 @@ impl List {
         List::of(graph, graph.inputs()[input.0 as usize].dims.as_deref()?, tensor)
     }
 
-    /// A tensor of these dims as a list, where kernels of this graph take one: of two tensors or more, by the only batch dim.
+    /// A tensor of these dims as a list, where kernels of this graph take one: of two tensors or more, by a batch dim.
     pub(crate) fn of(graph: &Graph, dims: &[Dim], tensor: TensorView<'_>) -> Option<List> {
-        let batch = &graph.space().batch;
-        if batch.len() != 1 || dims.first() != batch.first() || tensor.is_empty() {
+        let is_batched = dims.first().is_some_and(|first| graph.space().batch.contains(first));
+        if !is_batched || tensor.is_empty() {
             return None;
         }
         let count = tensor.shape()[0];

@@ -4,33 +4,19 @@
 //! In: a graph without products. Out: a program that no tile holds anything of, whatever its graph splits, puts together or
 //! reduces. It is slower than one of tiles or rows, and comes after them.
 
-use crate::dtype::DType;
-use crate::graph::{Columns, Graph, Output};
+use crate::graph::{Columns, Graph};
 use crate::shape::Dim;
 
 use super::program::{self, TileProgram};
 use super::stored;
 use super::views::{Element, Views};
 
-/// The program of a graph with an output for each value, which is this of the kernel's; `None` where threads would write
-/// parts of one byte.
+/// The program of a graph with an output for each value, which is this of the kernel's; `None` of a product.
 pub(super) fn by_elements(graph: &Graph, elements: &[Element]) -> Option<TileProgram> {
-    let whole_bytes = graph.outputs().iter().all(|output| has_own_bytes(graph, output));
-    (graph.products().is_empty() && whole_bytes).then(|| {
+    graph.products().is_empty().then(|| {
         let views = Views::whole(graph).stacked(elements);
         TileProgram::by_elements(stored::as_stored(graph), views, graph.len())
     })
-}
-
-/// Whether no byte of an output has elements that different threads compute: bits lie beside each other along one axis, and
-/// batches of several dims are numbered along the last one first.
-fn has_own_bytes(graph: &Graph, output: &Output) -> bool {
-    let last = output.dims.last();
-    let batch = &graph.space().batch;
-    match output.dtype {
-        DType::B1 => last.is_some_and(|last| !batch.contains(last) || batch.last() == Some(last)),
-        dtype => !dtype.is_packed(),
-    }
 }
 
 impl TileProgram {

@@ -23,7 +23,7 @@ use std::sync::OnceLock;
 pub(crate) use compiler::Compiler;
 pub(crate) use context::Context;
 pub use event::Event;
-pub(crate) use function::{Attribute, FunctionHandle, MAX_PARAMETERS, Module, Order};
+pub(crate) use function::{Attribute, FunctionHandle, Module, Order};
 pub(crate) use map::encode;
 pub use memory::DeviceBuffer;
 pub(crate) use memory::{Allocation, pointer_device, zero};

@@ -131,7 +131,7 @@ pub enum RuntimeError {
         "the tensors of the list `{name}` lie more than 2^31 steps of {step} bytes apart, which divide their distances"
     )]
     ListSpread { name: String, step: u64 },
-    #[error("`{name}` is a list of tensors, but its first dim is not the kernel's only batch dim")]
+    #[error("`{name}` is a list of tensors, but its first dim is no batch dim of the kernel")]
     ListDim { name: String },
     #[error("tensors of the list `{name}` overlap, and it is an output")]
     ListOverlap { name: String },

@@ -47,7 +47,7 @@ impl PreparedLaunch {
     ) -> Result<PreparedLaunch, RuntimeError> {
         function.allow(&launch)?;
         let layout = Layout::new(&launch, function.parameter_sizes())?;
-        let block = Box::new(Block::EMPTY);
+        let block = Box::new(Block::of(&layout));
         let mut prepared = PreparedLaunch { function: function.clone(), launch, layout, block };
         prepared.write(|parameter| !is_workspace(parameter), addresses)?;
         Ok(prepared)
@@ -98,7 +98,7 @@ impl PreparedLaunch {
         }
         let bytes = self.launch.workspace_bytes;
         device.workspaces().with(device.context(), stream, bytes, |address| {
-            // On the stack, for other threads launch from the same block.
+            // A copy, for other threads launch from the same block.
             let mut block = self.copy_of(block);
             let encode = |map: &TensorMap, at| driver::encode(device.context(), map, at);
             self.layout.write(&self.launch, &mut block, is_workspace, |_| Ok(address), encode)?;
@@ -107,9 +107,9 @@ impl PreparedLaunch {
     }
 
     fn copy_of(&self, from: &Block) -> Block {
-        let mut block = Block::EMPTY;
+        let mut block = Block::of(&self.layout);
         let used = self.layout.bytes();
-        block.0[..used].copy_from_slice(&from.0[..used]);
+        block.bytes_mut()[..used].copy_from_slice(&from.bytes()[..used]);
         block
     }
 
@@ -125,7 +125,7 @@ impl PreparedLaunch {
 
     fn queue(&self, stream: &Stream, block: &Block, order: Order) -> Result<(), RuntimeError> {
         let offsets = self.layout.offsets();
-        self.function.handle().launch(&self.launch, stream, &block.0, offsets, order)
+        self.function.handle().launch(&self.launch, stream, block.bytes(), offsets, order)
     }
 
     fn write(
@@ -140,7 +140,7 @@ impl PreparedLaunch {
         let context = self.function.device().context();
         let encode = |map: &TensorMap, at| driver::encode(context, map, at);
         // Beside its place, so that a failure in the middle changes nothing.
-        let mut block = (*self.block).clone();
+        let mut block = self.copy_of(&self.block);
         self.layout.write(&self.launch, &mut block, which, address, encode)?;
         *self.block = block;
         Ok(())

@@ -5,23 +5,53 @@
 
 use postlude_ptx::launch::{Buffer, Launch, Parameter, TensorMap};
 
-use crate::runtime::driver::MAX_PARAMETERS;
 use crate::runtime::error::RuntimeError;
 
-/// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters").
-pub(crate) const MAX_BYTES: usize = 4096;
+/// The most bytes that parameters take: whole lines of the 32,764 that PTX has from version 8.1 on (PTX ISA, "Kernel
+/// Function Parameters").
+const MAX_BYTES: usize = 32_764 / MAP_ALIGNMENT * MAP_ALIGNMENT;
+/// The bytes of the parameters of most launches, which lie on the stack.
+const FEW_BYTES: usize = 4096;
 /// What a tensor map is aligned to.
 const MAP_ALIGNMENT: usize = 64;
 const MAP_BYTES: usize = 128;
 
-/// Parameters, aligned as tensor maps need.
-#[derive(Clone)]
+/// Bytes that are aligned as tensor maps need.
 #[repr(C, align(64))]
-pub(crate) struct Block(pub(crate) [u8; MAX_BYTES]);
+pub(crate) struct Lines([u8; FEW_BYTES]);
+
+/// The parameters of a launch, aligned as tensor maps need.
+#[allow(clippy::large_enum_variant)] // On the stack, few cost a launch no allocation.
+pub(crate) enum Block {
+    Few(Lines),
+    /// From the first aligned byte on.
+    Many(Box<[u8]>, usize),
+}
 
 impl Block {
-    /// All zeros.
-    pub(crate) const EMPTY: Block = Block([0; MAX_BYTES]);
+    /// Zeros, at least as many as the bytes of a layout.
+    pub(crate) fn of(layout: &Layout) -> Block {
+        if layout.bytes <= FEW_BYTES {
+            return Block::Few(Lines([0; FEW_BYTES]));
+        }
+        let bytes = vec![0; layout.bytes + MAP_ALIGNMENT].into_boxed_slice();
+        let start = bytes.as_ptr().addr().wrapping_neg() % MAP_ALIGNMENT;
+        Block::Many(bytes, start)
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Block::Few(lines) => &lines.0,
+            Block::Many(bytes, start) => &bytes[*start..],
+        }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Block::Few(lines) => &mut lines.0,
+            Block::Many(bytes, start) => &mut bytes[*start..],
+        }
+    }
 }
 
 /// Where each parameter lies in a block.
@@ -43,7 +73,7 @@ impl Layout {
         }
         let sizes =
             launch.parameters.iter().map(|parameter| size_and_alignment(parameter).0 as u32);
-        if offsets.len() > MAX_PARAMETERS || bytes > MAX_BYTES {
+        if bytes > MAX_BYTES {
             return Err(RuntimeError::Parameters { count: offsets.len(), bytes });
         }
         if !sizes.eq(declared.iter().copied()) {
@@ -79,7 +109,7 @@ impl Layout {
                 continue;
             }
             let mut put = |bytes: &[u8]| {
-                block.0[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
+                block.bytes_mut()[*offset as usize..][..bytes.len()].copy_from_slice(bytes);
             };
             match parameter {
                 Parameter::Map(map) => put(&encode(map, address(map.buffer)?)?),
@@ -147,28 +177,28 @@ mod tests {
         let layout = Layout::new(&launch, &[4, 8, 4, 128, 8]).unwrap();
         assert_eq!(layout.offsets(), [0, 8, 16, 64, 192]);
         assert_eq!(layout.bytes(), 200);
-        let mut block = Block::EMPTY;
+        let mut block = Block::of(&layout);
         let address = |buffer: Buffer| Ok(0x1000 * (u64::from(buffer.0) + 1));
         let encode = |_: &TensorMap, address: u64| Ok([(address >> 12) as u8; 128]);
         layout.write(&launch, &mut block, |_| true, address, encode).unwrap();
-        assert_eq!(block.0[..4], 7u32.to_le_bytes());
-        assert_eq!(block.0[8..16], 0x2010u64.to_le_bytes());
-        assert_eq!(block.0[16..20], 1.5f32.to_le_bytes());
-        assert_eq!(block.0[64..192], [1; 128]);
-        assert_eq!(block.0[192..200], [0xff; 8]);
-        assert!((&raw const block).addr().is_multiple_of(64));
+        assert_eq!(block.bytes()[..4], 7u32.to_le_bytes());
+        assert_eq!(block.bytes()[8..16], 0x2010u64.to_le_bytes());
+        assert_eq!(block.bytes()[16..20], 1.5f32.to_le_bytes());
+        assert_eq!(block.bytes()[64..192], [1; 128]);
+        assert_eq!(block.bytes()[192..200], [0xff; 8]);
+        assert!(block.bytes().as_ptr().addr().is_multiple_of(64));
     }
 
     #[test]
     fn only_chosen_parameters_are_written_again() {
         let launch = launch(vec![map(Buffer(0)), map(Buffer::WORKSPACE), Parameter::U32(7)]);
         let layout = Layout::new(&launch, &[128, 128, 4]).unwrap();
-        let mut block = Block::EMPTY;
+        let mut block = Block::of(&layout);
         let chosen = |parameter: &Parameter| buffer(parameter) == Some(Buffer::WORKSPACE);
         layout.write(&launch, &mut block, chosen, |_| Ok(16), |_, _| Ok([9; 128])).unwrap();
-        assert_eq!(block.0[..128], [0; 128]);
-        assert_eq!(block.0[128..256], [9; 128]);
-        assert_eq!(block.0[256..260], [0; 4]);
+        assert_eq!(block.bytes()[..128], [0; 128]);
+        assert_eq!(block.bytes()[128..256], [9; 128]);
+        assert_eq!(block.bytes()[256..260], [0; 4]);
     }
 
     #[test]
@@ -183,12 +213,14 @@ mod tests {
 
     #[test]
     fn too_many_parameters_are_refused() {
-        let many = launch(vec![Parameter::U32(0); MAX_PARAMETERS + 1]);
-        let large = launch(vec![map(Buffer(0)); 33]);
-        for (launch, size) in [(many, 4), (large, 128)] {
-            let declared = vec![size; launch.parameters.len()];
-            let error = Layout::new(&launch, &declared).unwrap_err();
-            assert!(matches!(error, RuntimeError::Parameters { .. }), "{error}");
+        for (count, fits) in [(33, true), (255, true), (256, false)] {
+            let launch = launch(vec![map(Buffer(0)); count]);
+            let layout = Layout::new(&launch, &vec![128; count]);
+            assert_eq!(layout.is_ok(), fits, "{count} maps");
+            let Ok(layout) = layout else { continue };
+            let block = Block::of(&layout);
+            assert!(block.bytes().len() >= layout.bytes());
+            assert!(block.bytes().as_ptr().addr().is_multiple_of(64));
         }
     }
 }

@@ -169,15 +169,14 @@ fn check_tensor(name: &str, tensor: &DeviceTensor, device: u32) -> Result<(), Ru
     Ok(())
 }
 
-/// A kernel looks a list's tensors up by the number of a batch.
+/// A kernel looks a list's tensors up by their place along a batch dim.
 fn check_list(
     graph: &Graph,
     name: &str,
     dims: &[Dim],
     tensor: &DeviceTensor,
 ) -> Result<(), RuntimeError> {
-    let batch = &graph.space().batch;
-    let is_batched = batch.len() == 1 && dims.first() == batch.first();
+    let is_batched = dims.first().is_some_and(|first| graph.space().batch.contains(first));
     if tensor.list.is_none() || is_batched {
         return Ok(());
     }

@@ -93,6 +93,18 @@ fn lists_are_read_however_they_lie() {
 }
 
 #[test]
+fn lists_number_one_of_several_batch_dims() {
+    let heads = "kernel k(A: bf16[B, H, M, K], W: bf16[B, H, N, K], C: bf16[B, H, M, N], bias: f32[H, N], s: f32[B]) -> (D: bf16[B, H, M, N], r: f32[B, H, M]) {
+        D = relu(A @ W.T * s + C + bias)
+        r = max(D, N)
+    }";
+    run(heads, &[("B", 3), ("H", 2), ("M", 72), ("N", 80), ("K", 64)]);
+    run(heads, &[("B", 2), ("H", 3), ("M", 5), ("N", 16), ("K", 16)]);
+    let shared = "kernel k(A: f16[B, H, M, K], W: f16[B, N, K], V: f32[H, M, N]) -> D: f32[H, B, M, N] { D = A @ W.T * V }";
+    run(shared, &[("B", 3), ("H", 4), ("M", 33), ("N", 24), ("K", 21)]);
+}
+
+#[test]
 fn experts_are_lists() {
     let text = "kernel k(A: bf16[M, K], W: bf16[E, N, K], ends: i32[E], bias: f32[E, N]) -> D: bf16[M, N] { D = silu(segments(A, ends) @ W.T + bias) }";
     run(text, &[("E", 4), ("M", 96), ("N", 64), ("K", 64)]);

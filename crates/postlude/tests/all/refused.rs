@@ -20,8 +20,8 @@ const PROGRAMS: u32 = 60;
 /// Kernels that promise one launch.
 const FUSED: &str = "fused kernel";
 
-/// Words of the refusals that are left: sizes and parameters that no launch has room for.
-const LIMITS: &[&str] = &["31 bits", "parameters of a launch", "lines of PTX"];
+/// Words of the refusals that are left: sizes that no launch numbers.
+const LIMITS: &[&str] = &["31 bits"];
 
 /// Values of rows that are cut into segments, for `segments(A, ends) @ W.T` of `T`, `E`, `N` and `K`: what each stores.
 #[rustfmt::skip]
@@ -50,6 +50,9 @@ const OF_SEGMENTS: &[(&str, &str)] = &[
     ("D: b1[T, N]", "D = z > mean(z, N)"),
     ("D: bf16[T, N]", "a, b, c = split(z, 3); D = concat(c, a * b, a)"),
     ("D: bf16[T, N/2]", "a, b = halves(z, 8); D = a * b"),
+    ("(v: f32[T, 64], i: i32[T, 64])", "v, i = topk(z, 64, N)"),
+    ("(v: f32[E, 64], i: i32[E, 64])", "v, i = topk(mean(z, T), 64, N)"),
+    ("(v: f32[T, 9], i: i32[T, 9], s: f32[E])", "v, i = topk(z, 9, N); s = mean(max(z, N), T)"),
 ];
 
 fn options() -> Options {
@@ -142,6 +145,52 @@ fn no_value_of_segmented_rows_is_refused() -> Result<(), Error> {
         }
     }
     expect_none(OF_SEGMENTS.len(), OF_SEGMENTS.len(), &all);
+    Ok(())
+}
+
+/// Kernels of very many tensors, values of a list and statements.
+#[test]
+fn no_kernel_is_refused_for_its_length() -> Result<(), Error> {
+    let all = |count: usize, text: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(text).collect::<Vec<_>>().concat()
+    };
+    let tiles = format!(
+        "{}) -> D: f32[M, N] {{ D = A @ W.T{} }}",
+        all(1100, &|place| format!(", X{place}: f32[M, N]")),
+        all(1100, &|place| format!(" + X{place}")),
+    );
+    let lists = format!(
+        ") -> (s: f32[M]{}) {{ z = A @ W.T; s = sum(z, N){} }}",
+        all(5, &|place| format!(", v{place}: f32[M, 64], at{place}: i32[M, 64]")),
+        all(5, &|place| format!("; v{place}, at{place} = topk(z * {place}.5, 64, N)")),
+    );
+    let statements = format!(
+        ") -> D: f32[M, N] {{ x0 = A @ W.T{}; D = x2000 }}",
+        all(2000, &|place| format!("; x{} = gelu(x{place})", place + 1)),
+    );
+    let sizes: Sizes =
+        [("M", 64), ("N", 96), ("K", 64)].map(|(dim, size)| (dim.to_owned(), size)).into();
+    let mut refusals = BTreeMap::new();
+    for (name, rest) in [("tiles", tiles), ("lists", lists), ("statements", statements)] {
+        let text = format!("kernel k(A: f16[M, K], W: f16[N, K]{rest}");
+        let compiled = Kernel::parse(&text)?.compile(&options());
+        let problem = compiled.problem(&sizes)?;
+        refusals.extend(refused(&compiled, &problem).map(|reason| (name.to_owned(), reason)));
+    }
+    expect_none(3, 3, &refusals);
+    Ok(())
+}
+
+/// Elements of all rows are not numbered in 32 bits, only rows and columns are.
+#[test]
+fn no_kernel_of_many_elements_is_refused() -> Result<(), Error> {
+    let text = "kernel k(A: bf16[M, K], W: bf16[N, K]) -> (D: bf16[M, N/3], s: f32[]) \
+                { a, b, c = split(A @ W.T, 3); D = a * b + c; s = sum(max(b, N/3, 8)) }";
+    let sizes = [("M", 131_072), ("N", 98_304), ("K", 64)];
+    let sizes: Sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
+    let compiled = Kernel::parse(text)?.compile(&options());
+    let problem = compiled.problem(&sizes)?;
+    compiled.planned_launches(&problem, Chip::STANDARD)?;
     Ok(())
 }
 

@@ -19,8 +19,8 @@ const CLUSTER_DIMENSION: u32 = 4;
 /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`
 const STREAM_SERIALIZATION: u32 = 6;
 
-/// More parameters than any kernel has: 4 KiB of the smallest ones would be more, and are refused before a launch.
-pub(crate) const MAX_PARAMETERS: usize = 512;
+/// Parameters of most kernels, whose addresses lie on the stack.
+const FEW_PARAMETERS: usize = 512;
 
 /// Facts and settings of a kernel, by the number that the driver gives them (`CUfunction_attribute`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -197,7 +197,7 @@ impl FunctionHandle {
 
     /// Launches it asynchronously; the parameters are the places `offsets` in `block`.
     ///
-    /// The context is entered once here; nothing is allocated.
+    /// The context is entered once here; nothing is allocated, but for very many parameters.
     pub(crate) fn launch(
         &self,
         launch: &Launch,
@@ -206,8 +206,14 @@ impl FunctionHandle {
         offsets: &[u32],
         order: Order,
     ) -> Result<(), RuntimeError> {
-        assert!(offsets.len() <= MAX_PARAMETERS, "compiler bug: too many parameters");
-        let mut places: [*mut c_void; MAX_PARAMETERS] = [ptr::null_mut(); MAX_PARAMETERS];
+        let mut few: [*mut c_void; FEW_PARAMETERS] = [ptr::null_mut(); FEW_PARAMETERS];
+        let mut many = Vec::new();
+        let places = if offsets.len() <= FEW_PARAMETERS {
+            &mut few[..]
+        } else {
+            many.resize(offsets.len(), ptr::null_mut());
+            &mut many[..]
+        };
         for (place, offset) in places.iter_mut().zip(offsets) {
             *place = block[*offset as usize..].as_ptr().cast_mut().cast();
         }

@@ -51,7 +51,7 @@ pub(crate) use chip::Sm90;
 pub(crate) use copies::operand_copies;
 pub(crate) use cost::with_spills as cycles;
 pub(crate) use hints::Hints;
-pub(crate) use lists::Lists;
+pub(crate) use lists::{ListSteps, Lists};
 pub(crate) use mainloop::Mainloop;
 pub(crate) use operand::{
     Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES,

@@ -143,13 +143,13 @@ pub(crate) fn body_rows() -> Vec<Refused> {
         let cause = format!("`{source}`{}", at(sizes));
         rows.push(example(cause, refusal(source, sizes), words));
     }
-    let all = |text: fn(usize) -> String| (0..600).map(text).collect::<Vec<_>>().concat();
-    let inputs = all(|place| format!(", x{place}: f32[N]"));
+    let all = |text: fn(usize) -> String| (0..1100).map(text).collect::<Vec<_>>().concat();
+    let inputs = all(|place| format!(", x{place}: f32[M, N]"));
     let sum = all(|place| format!(" + x{place}"));
     let source = format!(
         "kernel k(A: f16[M, K], W: f16[N, K]{inputs}) -> D: f32[M, N] {{ D = A @ W.T{sum} }}"
     );
-    rows.push(example("600 inputs".to_owned(), refusal(&source, &[]), "parameters of a launch"));
+    rows.push(example("1100 tiles".to_owned(), refusal(&source, &[]), "parameters of a launch"));
     let (good, bad): (Vec<_>, Vec<_>) = rows.into_iter().partition(Result::is_ok);
     let bad: Vec<String> = bad.into_iter().filter_map(Result::err).collect();
     assert!(bad.is_empty(), "{}", bad.join("\n"));

@@ -48,27 +48,23 @@ impl<'k> Batch<'k> {
     }
 }
 
-/// How a tensor's batches are found.
+/// How a tensor's batches are found: by a stride along each batch dim.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Batching {
-    /// By a stride along each of this many dims.
-    Strided(usize),
-    /// By a table of steps of one stride.
-    Listed,
+pub(crate) struct Batching {
+    dims: usize,
+    /// The dim along which a table has the steps of the stride, where the tensor is a list.
+    listed: Option<usize>,
 }
 
 impl Batching {
-    /// That of a tensor of a kernel, which is a list or not.
-    pub(super) fn of(space: &Space, listed: bool) -> Batching {
-        if listed { Batching::Listed } else { Batching::Strided(declared_dims(space)) }
+    /// That of a tensor of a kernel, which may be a list along a batch dim.
+    pub(super) fn of(space: &Space, listed: Option<usize>) -> Batching {
+        Batching { dims: declared_dims(space), listed }
     }
 
     /// Dims that it has a stride along.
     pub(super) fn dims(self) -> usize {
-        match self {
-            Batching::Strided(dims) => dims,
-            Batching::Listed => 1,
-        }
+        self.dims
     }
 
     /// Declares the table of a list.
@@ -77,14 +73,19 @@ impl Batching {
         k: Kernel<'k, C>,
         name: &str,
     ) -> Option<ListTable<'k>> {
-        let table = || ListTable(k.parameter_pointer(&format!("{name}_list")));
-        (self == Batching::Listed).then(table)
+        let Batching { dims, listed } = self;
+        let place = dims - 1 - listed?;
+        Some(ListTable { steps: k.parameter_pointer(&format!("{name}_list")), place })
     }
 }
 
-/// Where each tensor of a list lies: steps of its batch stride, by the number of the batch.
+/// Where each tensor of a list lies: steps of its stride, by the place along the batch dim that numbers them.
 #[derive(Clone, Copy)]
-pub(crate) struct ListTable<'k>(PointerParameter<'k>);
+pub(crate) struct ListTable<'k> {
+    steps: PointerParameter<'k>,
+    /// Batch dims behind that dim.
+    place: usize,
+}
 
 impl<'k> ListTable<'k> {
     /// Bytes of a number of steps.
@@ -92,10 +93,12 @@ impl<'k> ListTable<'k> {
 
     /// The batch's place in the list's memory.
     pub(super) fn look_up<C: Architecture>(self, k: Kernel<'k, C>, batch: Batch<'k>) -> Batch<'k> {
-        let from = self.0.load() + k.widen(batch.number) * ListTable::BYTES;
-        let [steps] = k.load_global::<U32, 1>(from, LoadCache::ReadOnly);
         let mut along = batch.along;
-        along[0] = Some(steps);
+        let is_only = batch.places().count() == 1;
+        let own = along[self.place].filter(|_| !is_only).unwrap_or(batch.number);
+        let from = self.steps.load() + k.widen(own) * ListTable::BYTES;
+        let [steps] = k.load_global::<U32, 1>(from, LoadCache::ReadOnly);
+        along[self.place] = Some(steps);
         Batch { along, ..batch }
     }
 }
@@ -124,6 +127,12 @@ impl<'k> BatchDims<'k> {
         let mut along = [Some(place); Space::MOST_BATCH_DIMS];
         along[self.sizes.iter().flatten().count() + 1..].fill(None);
         Batch { number: place, along }
+    }
+
+    /// The numbers between a batch and the next one along the dim of this number; `None` where that is 1.
+    pub(crate) fn step(&self, dim: usize) -> Option<Reg<'k, U32>> {
+        let behind = self.sizes.iter().flatten().count() - dim;
+        self.sizes.iter().flatten().take(behind).copied().reduce(|all, size| all * size)
     }
 
     /// The batch of this number.

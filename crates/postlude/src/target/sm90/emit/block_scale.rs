@@ -34,7 +34,7 @@ impl<'k> ScaleParameter<'k> {
         let Some(product) = graph.products().first() else { return Vec::new() };
         let [element, _] = OperandElement::of_product(graph);
         let declare = |(place, scale): (usize, &BlockScale)| {
-            let batching = Batching::of(graph.space(), lists.has_input(scale.input));
+            let batching = Batching::of(graph.space(), lists.dim_of_input(graph, scale.input));
             let name = format!("scale{place}");
             ScaleParameter {
                 memory: Memory::declare(k, &name, (DType::F32, batching), None),

@@ -8,6 +8,7 @@
 mod columns;
 mod evaluate;
 mod kernel;
+mod places;
 mod reduce;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
@@ -28,6 +29,29 @@ use kernel::ElementKernel;
 
 /// Eight bits of a byte, as a power of two.
 const BYTE_BITS: u32 = 3;
+
+/// The axis along which bits of a byte lie: batches, rows or columns.
+#[derive(Clone, Copy)]
+struct PackedAxis<'k> {
+    /// Its place in a coordinate.
+    place: usize,
+    /// From one bit to the next; `None` where that is 1. Batches of several dims are numbered along the last one first.
+    step: Option<Reg<'k, U32>>,
+}
+
+impl<'k> PackedAxis<'k> {
+    /// The first bit of the byte of this number.
+    fn first_bit(self, byte: Reg<'k, U32>) -> Reg<'k, U32> {
+        let Some(step) = self.step else { return byte << BYTE_BITS };
+        let bytes = byte / step;
+        (bytes << BYTE_BITS) * step + (byte - bytes * step)
+    }
+
+    /// A bit of a byte that begins here.
+    fn bit(self, first: Reg<'k, U32>, bit: Reg<'k, U32>) -> Reg<'k, U32> {
+        first + self.step.map_or(bit, |step| bit * step)
+    }
+}
 
 /// Bits of a byte, and which of them there are: rows that no segment has are not written.
 struct Byte<'k> {
@@ -70,37 +94,32 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         let packed = output.dtype.is_packed().then(|| self.packed_axis(output));
         let mut extents = self.extents(axes);
         if let Some(packed) = packed {
-            extents[packed] = extents[packed] >> BYTE_BITS;
+            extents[packed.place] = extents[packed.place] >> BYTE_BITS;
         }
         let [batches, rows, columns] = extents;
-        let all = batches * rows * columns;
         let by_warp = self.reduces(output.value);
         let threads = k.imm(self.plan.schedule.threads());
         let [first, step] = [k.block(), k.blocks()].map(|blocks| blocks * threads);
         let first = first + k.thread();
-        let [first, step] = if by_warp { [first >> 5, step >> 5] } else { [first, step] };
-        let number = k.var(first);
-        k.while_(
-            || number.get().lt(all),
-            || {
-                let now = number.copy();
-                let line = now / columns;
-                let batch = line / rows;
-                let at = [batch, line - batch * rows, now - line * columns];
-                let stores = by_warp.then(|| self.lane.eq(0));
-                match packed {
-                    None => self.with_element((axes, by_warp), at, output.value, |at, value| {
-                        store(k, output.dtype, memory.element(k, at), value, stores);
-                    }),
-                    Some(packed) => {
-                        let bits = self.byte((axes, by_warp), at, packed, output.value);
-                        let to = self.byte_address(at, packed, memory);
-                        k.if_(stores.unwrap_or_else(|| k.imm(true)), || bits.store(k, to));
-                    }
+        let steps = if by_warp { [first >> 5, step >> 5] } else { [first, step] };
+        self.for_places([batches * rows, columns], steps, |line, column| {
+            let batch = line / rows;
+            let mut at = [batch, line - batch * rows, column];
+            let stores = by_warp.then(|| self.lane.eq(0));
+            match packed {
+                None => self.with_element((axes, by_warp), at, output.value, |at, value| {
+                    store(k, output.dtype, memory.element(k, at), value, stores);
+                }),
+                Some(packed) => {
+                    at[packed.place] = packed.first_bit(at[packed.place]);
+                    let bits = self.byte((axes, by_warp), at, packed, output.value);
+                    let [batch, row, column] = at;
+                    let first = (self.parameters.batch_dims.batch(batch), row, column);
+                    let to = memory.element(k, first).byte(k).0;
+                    k.if_(stores.unwrap_or_else(|| k.imm(true)), || bits.store(k, to));
                 }
-                number.set(now + step);
-            },
-        );
+            }
+        });
     }
 
     /// Gives a body the value of an element, and where it is; nothing of a row that no segment has.
@@ -123,22 +142,22 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         }
     }
 
-    /// Eight bits beside each other along the axis of this number.
+    /// Eight bits beside each other along an axis, from this one on.
     fn byte(
         &self,
         by: (Axes, bool),
         mut at: [Reg<'k, U32>; 3],
-        packed: usize,
+        packed: PackedAxis<'k>,
         value: NodeId,
     ) -> Byte<'k> {
         let k = self.k;
-        let first = at[packed] << BYTE_BITS;
+        let first = at[packed.place];
         let [bit, bits, there] = [(); 3].map(|()| k.var::<U32>(0));
         k.while_(
             || bit.get().lt(1 << BYTE_BITS),
             || {
                 let now = bit.copy();
-                at[packed] = first + now;
+                at[packed.place] = packed.bit(first, now);
                 self.with_element(by, at, value, |_, value| {
                     let set = k.imm(1_u32) << now;
                     bits.set(bits.copy() | set.select(0, value.truth()));
@@ -150,27 +169,15 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
         Byte { bits: bits.copy(), there: there.copy() }
     }
 
-    /// Where a byte of bits beside each other along the axis of this number lies.
-    fn byte_address(
-        &self,
-        mut at: [Reg<'k, U32>; 3],
-        packed: usize,
-        memory: &Memory<'k>,
-    ) -> GlobalPointer<'k> {
-        at[packed] = at[packed] << BYTE_BITS;
-        let [batch, row, column] = at;
-        let batch = self.parameters.batch_dims.batch(batch);
-        memory.element(self.k, (batch, row, column)).byte(self.k).0
-    }
-
-    /// The axis along which an output's bits lie in bytes: 0 for batches, 1 for rows, 2 for columns.
-    fn packed_axis(&self, output: &Output) -> usize {
+    /// The axis along which an output's bits lie in bytes.
+    fn packed_axis(&self, output: &Output) -> PackedAxis<'k> {
         let space = self.plan.graph.space();
-        match output.dims.last() {
-            Some(last) if space.batch.contains(last) => 0,
-            Some(last) if space.row_run(last).is_some() => 1,
-            Some(_) | None => 2,
+        let last = output.dims.last();
+        if let Some(dim) = space.batch.iter().position(|dim| Some(dim) == last) {
+            return PackedAxis { place: 0, step: self.parameters.batch_dims.step(dim) };
         }
+        let along_rows = last.is_some_and(|last| space.row_run(last).is_some());
+        PackedAxis { place: if along_rows { 1 } else { 2 }, step: None }
     }
 
     /// Whether a value is made of reductions.

@@ -11,8 +11,8 @@ use crate::lower::BoundProgram;
 use crate::placement::{Major, Placement, Placements};
 use crate::problem::{BodyStrides, Problem};
 use crate::target::sm90::plan::{
-    EpilogueTransfer, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Widened, Workspace, operands,
-    widened_operand,
+    EpilogueTransfer, ListSteps, RasterOrder, SharedStrides, Sm90, Sm90Schedule, Widened,
+    Workspace, operands, widened_operand,
 };
 
 use super::host;
@@ -98,7 +98,7 @@ fn facts(
             Lies {
                 strides,
                 columns: width(bound, program.input_window(input)),
-                list: placements.input(input).list,
+                list: ListSteps::of(graph, dims, placements.input(input)),
             },
             transfer,
             SlotLayout::new,
@@ -140,13 +140,13 @@ fn width(bound: &BoundProgram, window: Option<usize>) -> usize {
 struct Lies {
     strides: BodyStrides,
     columns: usize,
-    /// Where it is a list, the batches of its map.
-    list: Option<usize>,
+    /// Where it is a list.
+    list: Option<ListSteps>,
 }
 
 /// The address of a list's table.
-fn table(buffer: Buffer, list: Option<usize>) -> Option<Parameter> {
-    list.map(|_| Parameter::Pointer { buffer: buffer.table(), offset: 0 })
+fn table(buffer: Buffer, is_listed: bool) -> Option<Parameter> {
+    is_listed.then(|| Parameter::Pointer { buffer: buffer.table(), offset: 0 })
 }
 
 /// What every parameter is made from.
@@ -176,10 +176,11 @@ impl Facts<'_> {
             let strides = BodyStrides::new(graph.space(), &output.dims, &placement.strides);
             let transfer = self.schedule.needs.epilogue_stores[place];
             let columns = width(bound, program.output_window(place));
-            let lies = Lies { strides, columns, list: placement.list };
+            let list = ListSteps::of(graph, &output.dims, placement);
+            let lies = Lies { strides, columns, list };
             self.push(parameters, (buffer, output.dtype), lies, transfer, SlotLayout::of_output);
             if transfer.major().is_some() && graph.space().is_segmented() {
-                parameters.extend(self.memory((buffer, output.dtype), strides, None));
+                parameters.extend(self.memory((buffer, output.dtype), strides, false));
             }
         }
     }
@@ -193,13 +194,14 @@ impl Facts<'_> {
         transfer: EpilogueTransfer,
         layout: fn(&Sm90Schedule, DType, Major) -> SlotLayout,
     ) {
+        let is_listed = lies.list.is_some();
         match transfer.major() {
             Some(major) => {
                 let layout = layout(self.schedule, dtype, major);
                 parameters.push(self.tile((buffer, dtype), lies, layout));
-                parameters.extend(table(buffer, lies.list));
+                parameters.extend(table(buffer, is_listed));
             }
-            None => parameters.extend(self.memory((buffer, dtype), lies.strides, lies.list)),
+            None => parameters.extend(self.memory((buffer, dtype), lies.strides, is_listed)),
         }
     }
 
@@ -212,7 +214,7 @@ impl Facts<'_> {
             let space = graph.space().of_operand(product, scale.side);
             let Placement { strides, list, .. } = placements.input(scale.input);
             let strides = BodyStrides::new(&space, dims, strides);
-            self.memory((Buffer(scale.input.0), declared.dtype), strides, *list)
+            self.memory((Buffer(scale.input.0), declared.dtype), strides, list.is_some())
         };
         product.scales.iter().flat_map(scale).collect()
     }
@@ -244,7 +246,7 @@ impl Facts<'_> {
             let placement = placements.input(InputId(own as u32));
             let strides = BodyStrides::new(&space, dims, &placement.strides);
             let own = (Buffer(own as u32), input.dtype);
-            parameters.extend(self.memory(own, strides, placement.list));
+            parameters.extend(self.memory(own, strides, placement.list.is_some()));
         }
         parameters
     }
@@ -254,7 +256,7 @@ impl Facts<'_> {
         &self,
         (buffer, dtype): (Buffer, DType),
         strides: BodyStrides,
-        list: Option<usize>,
+        is_listed: bool,
     ) -> Vec<Parameter> {
         let apart = |stride: isize| {
             let bits = stride.wrapping_mul(dtype.bits() as isize);
@@ -265,7 +267,7 @@ impl Facts<'_> {
         let all = batches.chain([&strides.row, &strides.column]);
         let pointer = Parameter::Pointer { buffer, offset: 0 };
         let strides = all.map(|stride| Parameter::U64(*stride as u64));
-        [pointer].into_iter().chain(strides).chain(table(buffer, list)).collect()
+        [pointer].into_iter().chain(strides).chain(table(buffer, is_listed)).collect()
     }
 
     /// A tile operand or output as [batch, rows, columns], or with rows innermost, in boxes of its slots.
@@ -281,11 +283,9 @@ impl Facts<'_> {
             Major::Column => (rows, columns, strides.column),
         };
         // Rows of all segments lie in one matrix.
-        let segmented = self.problem.segmented;
         let batches = match list {
-            Some(steps) => vec![steps],
-            None if segmented => vec![1],
-            None => batch_sizes(self.problem),
+            None if self.problem.segmented => vec![1],
+            list => batch_sizes(self.problem, list),
         };
         let lies = MapDims::new([inner, outer], stride, (&batches, &strides.batch));
         Parameter::Map(TensorMap {

@@ -128,7 +128,7 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         if let Some(Source::Memory(other)) = like {
             return Source::Memory(Memory::declare_like(k, &name, declared.dtype, other));
         }
-        let listed = self.schedule.needs.lists.has_input(input);
+        let listed = self.schedule.needs.lists.dim_of_input(program.graph(), input);
         let batching = Batching::of(program.graph().space(), listed);
         match (&declared.dims, layout) {
             (None, _) => Source::Host(k.parameter_f32(&name)),
@@ -150,7 +150,7 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
         let (k, program) = (self.k, self.program);
         let output = &program.graph().outputs()[place];
         let (name, window) = (format!("output{place}"), program.output_window(place));
-        let listed = self.schedule.needs.lists.has_output(place);
+        let listed = self.schedule.needs.lists.dim_of_output(program.graph(), place);
         let batching = Batching::of(program.graph().space(), listed);
         if let Some(major) = self.schedule.needs.epilogue_stores[place].major() {
             let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
@@ -179,7 +179,8 @@ fn operands<'k, C: Tma>(
 ) -> Vec<Operand<'k>> {
     let Some(product) = graph.products().first() else { return Vec::new() };
     let declared = |input: InputId| {
-        let listed = schedule.needs.lists.has_input(narrow_source(graph, input).unwrap_or(input));
+        let source = narrow_source(graph, input).unwrap_or(input);
+        let listed = schedule.needs.lists.dim_of_input(graph, source);
         (graph.inputs()[input.0 as usize].dtype, Batching::of(graph.space(), listed))
     };
     let rights = graph.products().iter().map(|product| product.right.0);
@@ -206,7 +207,7 @@ impl<'k> Parameters<'k> {
         let widened = widened.and_then(|(_, id)| Widened::of(&graph.inputs()[id.0 as usize]));
         let batching = |name: &str| {
             let input = InputId(graph.place_of(name) as u32);
-            Batching::of(graph.space(), schedule.needs.lists.has_input(input))
+            Batching::of(graph.space(), schedule.needs.lists.dim_of_input(graph, input))
         };
         let shared_values = widened.map(|widened| SharedValues::declare(k, widened, batching));
         let number = |name: &str| k.parameter_u32(name).load();

@@ -24,7 +24,7 @@ pub(super) const ELEMENTS: Tile = Tile {
 };
 /// CTAs of an SM: each thread has up to 128 registers.
 const CTAS: u32 = 2;
-/// Elements of a tensor and terms of a reduction that threads number in 32 bits.
+/// Lines of elements, and columns of a line, that threads number in 32 bits.
 const MOST_NUMBERED: u64 = i32::MAX as u64;
 
 impl Needs {
@@ -60,14 +60,14 @@ impl Sm90Schedule {
     }
 }
 
-/// Whether threads can number a problem's elements: those of all batches, rows and columns, split or not.
+/// Whether threads can number a problem's lines, which are the rows of all batches, and columns, split or not.
 pub(super) fn are_numbered(program: &TileProgram, problem: &Problem) -> bool {
     let graph = program.graph();
     let nodes = graph.nodes().filter(|(id, _)| program.live[id.index()]);
     let of_outputs = graph.outputs().iter().filter_map(|output| graph.space().axes(&output.dims));
     let all = nodes.map(|(_, node)| node.ty.axes).chain(of_outputs);
-    let elements = |extents: [usize; 3]| {
-        extents.iter().fold(1_u64, |all, size| all.saturating_mul(*size as u64))
-    };
-    all.map(|axes| elements(problem.extents(axes))).all(|count| count <= MOST_NUMBERED)
+    let mut extents = all.map(|axes| problem.extents(axes).map(|size| size as u64));
+    extents.all(|[batches, rows, columns]| {
+        batches.saturating_mul(rows) <= MOST_NUMBERED && columns <= MOST_NUMBERED
+    })
 }

@@ -5,7 +5,7 @@
 
 use crate::graph::{Graph, InputId};
 use crate::lower::TileProgram;
-use crate::placement::Placements;
+use crate::placement::{Placement, Placements};
 use crate::shape::Dim;
 
 use super::refusal::Sm90Refusal;
@@ -39,12 +39,24 @@ impl Lists {
         self.inputs.is_empty() && self.outputs.is_empty()
     }
 
-    pub(crate) fn has_input(&self, input: InputId) -> bool {
+    pub(super) fn has_input(&self, input: InputId) -> bool {
         self.inputs.contains(&input)
     }
 
-    pub(crate) fn has_output(&self, place: usize) -> bool {
+    pub(super) fn has_output(&self, place: usize) -> bool {
         self.outputs.contains(&place)
+    }
+
+    /// The number of the batch dim that an input is a list along, where it is one.
+    pub(crate) fn dim_of_input(&self, graph: &Graph, input: InputId) -> Option<usize> {
+        let dims = graph.inputs()[input.0 as usize].dims.as_deref()?;
+        listed_dim(graph, dims).filter(|_| self.has_input(input))
+    }
+
+    /// The same of an output.
+    pub(crate) fn dim_of_output(&self, graph: &Graph, place: usize) -> Option<usize> {
+        let dims = &graph.outputs()[place].dims;
+        listed_dim(graph, dims).filter(|_| self.has_output(place))
     }
 
     /// The words of a printed schedule.
@@ -66,8 +78,8 @@ impl Lists {
         (!lists.is_empty()).then_some(lists)
     }
 
-    /// Refuses lists that are numbered by something else than the only batch dim, and lists that threads read element by
-    /// element wherever they want.
+    /// Refuses lists that are numbered by something else than a batch dim, and lists that threads read element by element
+    /// wherever they want.
     pub(super) fn refuse(
         program: &TileProgram,
         placements: &Placements,
@@ -77,13 +89,14 @@ impl Lists {
         for input in &lists.inputs {
             let declared = &graph.inputs()[input.0 as usize];
             let dims = declared.dims.as_deref().unwrap_or_default();
-            if !is_batched(graph, dims) || graph.is_table(*input) || is_ends(graph, *input) {
+            if listed_dim(graph, dims).is_none() || graph.is_table(*input) || is_ends(graph, *input)
+            {
                 return refuse(&declared.name);
             }
         }
         for place in &lists.outputs {
             let output = &graph.outputs()[*place];
-            if !is_batched(graph, &output.dims) {
+            if listed_dim(graph, &output.dims).is_none() {
                 return refuse(&output.name);
             }
         }
@@ -112,10 +125,25 @@ fn read(program: &TileProgram) -> Vec<InputId> {
     all
 }
 
-/// Whether a tensor's first dim is the only batch dim of a graph.
-fn is_batched(graph: &Graph, dims: &[Dim]) -> bool {
-    let batch = &graph.space().batch;
-    batch.len() == 1 && dims.first() == batch.first()
+/// The number of the batch dim that a tensor's first dim is.
+fn listed_dim(graph: &Graph, dims: &[Dim]) -> Option<usize> {
+    graph.space().batch.iter().position(|dim| Some(dim) == dims.first())
+}
+
+/// How far the tensors of a list lie.
+#[derive(Clone, Copy)]
+pub(crate) struct ListSteps {
+    /// The number of the batch dim that numbers them.
+    pub(crate) dim: usize,
+    /// One more than the most steps of that dim's stride that one of them lies from the address.
+    pub(crate) count: usize,
+}
+
+impl ListSteps {
+    /// Those of a tensor with these dims, where it is a list.
+    pub(crate) fn of(graph: &Graph, dims: &[Dim], placement: &Placement) -> Option<ListSteps> {
+        Some(ListSteps { dim: listed_dim(graph, dims)?, count: placement.list? })
+    }
 }
 
 /// Whether an input has ends of segments or counts of rows.

@@ -21,7 +21,10 @@ pub(super) fn needed(
     windows: &[[u32; 2]],
 ) -> Needs {
     if program.by_elements {
-        return Needs { lists: Lists::of(program, placements), ..Needs::of_elements(program) };
+        let lists = Lists::of(program, placements);
+        let mut needs = Needs { lists, ..Needs::of_elements(program) };
+        parameters::shorten(program, placements, &mut needs);
+        return needs;
     }
     let of_columns = program.reductions_of(Kind::AlongColumns).map(Reduction::words);
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();

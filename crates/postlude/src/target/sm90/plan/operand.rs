@@ -5,6 +5,7 @@ use crate::graph::{Graph, InputId, Orientation, ProductId, Side, Space};
 use crate::placement::{Placement, Placements};
 use crate::problem::{BodyStrides, Problem};
 
+use super::lists::ListSteps;
 use super::place::{MAP_ALIGNMENT, fits_map};
 use super::widened::{Widened, widened_operand};
 
@@ -200,6 +201,8 @@ pub(crate) struct Operand<'a> {
     pub(crate) input: InputId,
     pub(crate) dtype: DType,
     pub(crate) placement: &'a Placement,
+    /// Where it is a list.
+    pub(crate) list: Option<ListSteps>,
     pub(crate) strides: OperandStrides,
     /// Rows of A, or columns of B.
     pub(crate) size: usize,
@@ -221,7 +224,8 @@ pub(crate) fn operands<'a>(
         // The contraction is the last dim as A stands, and as B stands transposed.
         let (outer, inner) = if orientation == last { (first, second) } else { (second, first) };
         let strides = OperandStrides { batch: strides.batch, outer, inner };
-        Operand { input, dtype: declared.dtype, placement, strides, size }
+        let list = ListSteps::of(graph, dims, placement);
+        Operand { input, dtype: declared.dtype, placement, list, strides, size }
     };
     let Some(first) = graph.products().first() else { return Vec::new() };
     let columns = problem.product_columns();

@@ -12,10 +12,11 @@ use super::refusal::Sm90Refusal;
 use super::shared_strides::SharedStrides;
 use super::widened::widened_operand;
 
-/// The most bytes that parameters take (CUDA C++ Programming Guide, "Function Parameters"), as in `runtime/parameters`.
-const MOST_PARAMETER_BYTES: usize = 4096;
-/// The most parameters that a launch is given, as in `runtime/driver/function`.
-const MOST_PARAMETERS: usize = 512;
+/// The most bytes that parameters take, as in `runtime/parameters`.
+const MOST_BYTES: usize = 32_704;
+/// Bytes and parameters of a launch that the host passes without an allocation: one of more goes without tensor maps.
+const FEW_BYTES: usize = 4096;
+const FEW: usize = 512;
 /// The launch's parameters as they lie one behind the other.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Parameters {
@@ -139,33 +140,32 @@ impl Parameters {
         all
     }
 
-    pub(super) fn fit(self) -> bool {
-        self.count <= MOST_PARAMETERS && self.bytes <= MOST_PARAMETER_BYTES
+    /// Whether they are few.
+    pub(super) fn are_few(self) -> bool {
+        self.count <= FEW && self.bytes <= FEW_BYTES
     }
 }
 
-/// Lets tiles go straight between registers and memory where their tensor maps would not fit a launch: first operands,
-/// then outputs, too. Where that is not enough, vectors that lie alike share their strides.
+/// Lets tiles go straight between registers and memory where their tensor maps are many: first operands, then outputs,
+/// too. Where that is not enough, vectors that lie alike share their strides.
 pub(super) fn shorten(program: &TileProgram, placements: &Placements, needs: &mut Needs) {
     let whole = needs.clone();
     make_direct(program, needs);
-    if Parameters::of(program, needs).fit() {
+    if Parameters::of(program, needs).are_few() {
         return;
     }
     let mut shared = Needs { shared_strides: true, ..whole };
     make_direct(program, &mut shared);
-    if Parameters::of(program, &shared).fit()
-        && SharedStrides::of(program, &shared).holds(program, placements)
-    {
+    if SharedStrides::of(program, &shared).holds(program, placements) {
         *needs = shared;
     }
 }
 
 fn make_direct(program: &TileProgram, needs: &mut Needs) {
-    if !Parameters::of(program, needs).fit() {
+    if !Parameters::of(program, needs).are_few() {
         needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
     }
-    if !Parameters::of(program, needs).fit() {
+    if !Parameters::of(program, needs).are_few() {
         needs.epilogue_stores.iter_mut().for_each(EpilogueTransfer::make_direct);
     }
 }
@@ -173,8 +173,8 @@ fn make_direct(program: &TileProgram, needs: &mut Needs) {
 /// Refuses more tensors and scalars than a launch has parameters for.
 pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
     let all = Parameters::of(program, needs);
-    if all.fit() {
+    if all.bytes <= MOST_BYTES {
         return Ok(());
     }
-    Err(Sm90Refusal::Parameters { count: all.count, bytes: all.bytes })
+    Err(Sm90Refusal::Parameters { bytes: all.bytes, most: MOST_BYTES })
 }

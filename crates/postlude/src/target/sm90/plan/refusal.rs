@@ -113,13 +113,13 @@ pub(crate) enum Sm90Refusal {
     },
     /// More tensors and scalars than a launch takes.
     #[error(
-        "sm90 passes tensors and scalars as parameters of a launch, at most 4096 bytes and 512 of them; this kernel needs {bytes} bytes and {count}"
+        "sm90 passes tensors and scalars as parameters of a launch, at most {most} bytes; this kernel needs {bytes}"
     )]
     Parameters {
-        /// How many.
-        count: usize,
         /// Bytes of all.
         bytes: usize,
+        /// The most.
+        most: usize,
     },
     /// Code that no assembler would take in reasonable time.
     #[error(
@@ -142,9 +142,7 @@ pub(crate) enum Sm90Refusal {
     )]
     Widening,
     /// A list that a kernel does not look up by the number of a batch.
-    #[error(
-        "`{name}` is a list of tensors, but this launch does not number it by its only batch dim"
-    )]
+    #[error("`{name}` is a list of tensors, but this launch does not number it by a batch dim")]
     List {
         /// The tensor.
         name: String,

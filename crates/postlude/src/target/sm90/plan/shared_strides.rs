@@ -34,9 +34,9 @@ impl SharedStrides {
         };
         let output = |place: usize| {
             let output = &outputs[place];
-            let is_vector = needs.epilogue_stores[place] == EpilogueTransfer::Finished
-                && !needs.lists.has_output(place);
-            is_vector.then(|| (&output.name, output.dtype.bits(), program.output_window(place)))
+            let is_finished = needs.epilogue_stores[place] == EpilogueTransfer::Finished;
+            let shares = (is_finished || needs.by_elements) && !needs.lists.has_output(place);
+            shares.then(|| (&output.name, output.dtype.bits(), program.output_window(place)))
         };
         SharedStrides {
             inputs: firsts(inputs.len(), input),

@@ -38,36 +38,24 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
             run => terms_along(run, row, rows),
         };
         let (first_column, column_count) = terms_along(over.column, column, columns);
-        let count = batch_count * row_count * column_count;
         let evaluator = self.evaluator();
         let state = evaluator.fold_begin(reduction);
         let state: Vec<_> = state.into_iter().map(|word| k.var(word)).collect();
         let (first, step) = if frame.by_warp { (self.lane, 32) } else { (k.imm(0), 1) };
-        let number = k.var(first);
-        k.while_(
-            || number.get().lt(count),
-            || {
-                let now = number.copy();
-                let line = now / column_count;
-                let of_batch = line / row_count;
-                let batch =
-                    if over.batch { self.parameters.batch_dims.batch(of_batch) } else { batch };
-                let at = (
-                    batch,
-                    first_row + (line - of_batch * row_count),
-                    first_column + (now - line * column_count),
-                );
-                let inner = Frame::new(graph.len(), axes, at, false);
-                let mut inner = inner.within(frame.inside(), None);
-                let term = self.term(&mut inner, reduction, now);
-                let before: State<'k> = state.iter().map(|word| word.copy()).collect();
-                let after = evaluator.fold_more(reduction, &before, &[term]);
-                for (word, after) in state.iter().zip(after) {
-                    word.set(after);
-                }
-                number.set(now + step);
-            },
-        );
+        let extents = [batch_count * row_count, column_count];
+        self.for_places(extents, [first, k.imm(step)], |line, column| {
+            let of_batch = line / row_count;
+            let batch = if over.batch { self.parameters.batch_dims.batch(of_batch) } else { batch };
+            let at = (batch, first_row + (line - of_batch * row_count), first_column + column);
+            let inner = Frame::new(graph.len(), axes, at, false);
+            let mut inner = inner.within(frame.inside(), None);
+            let term = self.term(&mut inner, reduction, || line * column_count + column);
+            let before: State<'k> = state.iter().map(|word| word.copy()).collect();
+            let after = evaluator.fold_more(reduction, &before, &[term]);
+            for (word, after) in state.iter().zip(after) {
+                word.set(after);
+            }
+        });
         let state: State<'k> = state.iter().map(|word| word.copy()).collect();
         let bits: &[u32] = if frame.by_warp { &LANE_BITS } else { &[] };
         let state = evaluator.fold_lanes(reduction, state, bits);
@@ -75,13 +63,18 @@ impl<'k, C: EpilogueChip> ElementKernel<'_, 'k, C> {
     }
 
     /// A term, by its number among all that are folded together.
-    fn term(&self, frame: &mut Frame<'k>, reduction: Reduction, number: Reg<'k, U32>) -> Term<'k> {
+    fn term(
+        &self,
+        frame: &mut Frame<'k>,
+        reduction: Reduction,
+        number: impl FnOnce() -> Reg<'k, U32>,
+    ) -> Term<'k> {
         let evaluator = self.evaluator();
         let mut of =
             |node: NodeId| -> Reg<'k, F32> { evaluator.fold_term(self.value(frame, node)) };
         let value = of(reduction.terms);
         let weight = reduction.weights.map(of);
-        let index = || self.k.bits_to_f32(number.cast());
+        let index = || self.k.bits_to_f32(number().cast());
         Term { value, index: reduction.uses_index().then(index), weight }
     }
 

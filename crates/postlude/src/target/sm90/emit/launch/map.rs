@@ -4,6 +4,7 @@ use postlude_ptx::launch::Element;
 
 use crate::dtype::DType;
 use crate::problem::Problem;
+use crate::target::sm90::plan::ListSteps;
 
 /// The element type of a map.
 pub(super) fn element(dtype: DType) -> Element {
@@ -68,7 +69,14 @@ pub(super) fn declared_dims(problem: &Problem) -> usize {
     problem.batch_sizes.len().max(1)
 }
 
-/// Their sizes.
-pub(super) fn batch_sizes(problem: &Problem) -> Vec<usize> {
-    if problem.batch_sizes.is_empty() { vec![1] } else { problem.batch_sizes.clone() }
+/// Their sizes; of a list, the steps that its map has.
+pub(super) fn batch_sizes(problem: &Problem, list: Option<ListSteps>) -> Vec<usize> {
+    let mut sizes = problem.batch_sizes.clone();
+    if sizes.is_empty() {
+        sizes.push(1);
+    }
+    if let Some(ListSteps { dim, count }) = list {
+        sizes[dim] = count;
+    }
+    sizes
 }

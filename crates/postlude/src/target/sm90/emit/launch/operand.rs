@@ -20,10 +20,10 @@ pub(super) fn parameters(operand: &Operand<'_>, part: Part, problem: &Problem) -
         strides.batch[..declared_dims(problem)].iter().map(|stride| *stride != 0).collect();
     // Without a contraction nothing is read, and strides may be anything.
     let size = |(size, has): (usize, &bool)| if *has && problem.inner > 0 { size } else { 1 };
-    let sizes = operand.placement.list.map_or_else(|| batch_sizes(problem), |steps| vec![steps]);
+    let sizes = batch_sizes(problem, operand.list);
     let batches = sizes.into_iter().zip(&has).map(size).collect();
     let table = Parameter::Pointer { buffer: Buffer(operand.input.0).table(), offset: 0 };
-    let table = operand.placement.list.map(|_| table);
+    let table = operand.list.map(|_| table);
     let view = View { operand, part, batches };
     let mut parameters = match part.load {
         // A map has no empty dim: without a contraction it is one column wide, which the kernel never reads.
