@@ -115,7 +115,11 @@ fn as_run(
             "# several launches: the first ones store operands as the product reads them fastest";
         (copied, Some(why.to_owned()))
     } else if let Some(cut) = compiled.cheaper_cut(&problem.problem) {
-        (cut.clone(), Some("# several launches, which cost less than one".to_owned()))
+        let why = match problem.refusal() {
+            Some(refusal) => format!("# several launches, for one is refused: {refusal}"),
+            None => "# several launches, which cost less than one".to_owned(),
+        };
+        (cut.clone(), Some(why))
     } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
         let why = format!("# several launches, for one is refused: {refusal}");
         let options = problem.options();

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Later launches compute again only what has the same bits there. So what is stored is a cut between what they need and
-//! what no launch computes again, and the one of the least cost is as large as the largest flow between both.
+//! what no launch computes again, and the one of the least cost is as large as the largest flow between both. An instruction
+//! counts, too, so that long chains of them are stored now and then.
 
 use std::collections::VecDeque;
 
@@ -14,8 +15,11 @@ use super::{Cutting, is_repeatable};
 use crate::functions::Accuracy;
 use crate::graph::{Dependence, Graph, Kind, MathMode, NodeId, Op, accuracies};
 
-/// A tile counts as many times as much as a vector: its other dim.
+/// A tile counts as many times as much as a vector, and each batch's as many times as much as one for all.
 const TILE: u64 = 256;
+const BATCH: u64 = 8;
+/// Bits of an element that memory moves while all SMs execute an instruction for it.
+const OPERATION: u64 = 2;
 const NEVER: u64 = 1 << 60;
 
 /// What a launch stores so that later ones have some of its values; the values themselves among equals.
@@ -32,6 +36,7 @@ pub(super) fn cheapest(cutting: &Cutting<'_>, level: usize, wanted: Vec<NodeId>)
         let (enters, leaves) = (2 * id.index(), 2 * id.index() + 1);
         network.connect(enters, leaves, costs.of(id));
         if costs.is_computed_again(id) {
+            network.connect(leaves, to, costs.of_operation(id));
             node.op
                 .operands()
                 .for_each(|operand| network.connect(leaves, 2 * operand.index(), NEVER));
@@ -50,7 +55,7 @@ pub(super) fn cheapest(cutting: &Cutting<'_>, level: usize, wanted: Vec<NodeId>)
 struct Costs<'a> {
     cutting: &'a Cutting<'a>,
     level: usize,
-    /// Nodes that later launches read or compute whatever is stored.
+    /// Nodes that later launches need; sources among them are read whatever is stored.
     read: Vec<bool>,
     /// Nodes whose functions would be less accurate where they are stored as they are rounded.
     coarse: Vec<bool>,
@@ -91,13 +96,25 @@ impl<'a> Costs<'a> {
         is_tile(self.cutting.graph, id) && is_repeatable(op) && !is_source && !is_stored
     }
 
-    /// Bits of an element that are moved: stored and read, or read.
+    /// Instructions for a value, in bits that memory moves meanwhile.
+    fn of_operation(&self, id: NodeId) -> u64 {
+        let is_there = self.read[id.index()] && self.cutting.levels.again[id.index()];
+        if is_there { 0 } else { OPERATION * self.count(id) }
+    }
+
+    /// Elements of a value, as if all dims had the same sizes.
+    fn count(&self, id: NodeId) -> u64 {
+        let axes = self.cutting.graph.ty(id).axes;
+        let tile = if is_tile(self.cutting.graph, id) { TILE } else { 1 };
+        if axes.batch { tile * BATCH } else { tile }
+    }
+
+    /// Bits of a value that are moved: stored and read, or read.
     fn of(&self, id: NodeId) -> u64 {
-        let graph = self.cutting.graph;
-        let count = if is_tile(graph, id) { TILE } else { 1 };
+        let (graph, count) = (self.cutting.graph, self.count(id));
         let bits = count * graph.stored_dtype(id).0.bits() as u64;
         if self.cutting.stored[id.index()].is_some() {
-            return bits;
+            return if self.read[id.index()] { 0 } else { bits };
         }
         if self.cutting.levels.again[id.index()] {
             return match &graph[id].op {
