@@ -35,31 +35,35 @@ impl Compiled {
         target::price(&self.optimised, &self.lowered, problem, Chip::STANDARD)
     }
 
+    /// What the alternatives cost.
+    fn other_prices(&self, problem: &Problem) -> Vec<Option<Price>> {
+        self.alternatives().iter().map(|(_, other)| other.price(problem)).collect()
+    }
+
     /// The same kernel in the launches that cost least at these sizes, where those are not its own one.
     #[doc(hidden)]
     pub fn cheaper_cut(&self, problem: &Problem) -> Option<&Compiled> {
         let all = self.alternatives();
         let own = (!all.is_empty()).then(|| self.price(problem))?;
-        let prices: Vec<Option<Price>> = all.iter().map(|(_, it)| it.price(problem)).collect();
-        target::cheapest(own, &prices).map(|place| &all[place].1)
+        target::cheapest(own, &self.other_prices(problem)).map(|place| &all[place].1)
     }
 
     /// All partitions of a kernel that calls of these sizes choose from, its own launch first; none where there is no choice.
     #[doc(hidden)]
     pub fn partitions(&self, problem: &Problem) -> Vec<Partition> {
-        let others = self.alternatives();
-        if others.is_empty() {
+        let all = self.alternatives();
+        if all.is_empty() {
             return Vec::new();
         }
-        let taken = self.cheaper_cut(problem).map(|it| &*it.optimised);
-        let is_taken =
-            |of: &Compiled| taken.is_some_and(|taken| std::ptr::eq(taken, &*of.optimised));
-        let own = Partition { cut: None, price: self.price(problem), taken: taken.is_none() };
-        let others = others.iter().map(|(cut, it)| Partition {
+        let (own, prices) = (self.price(problem), self.other_prices(problem));
+        let cheapest = target::cheapest(own, &prices);
+        let others = all.iter().zip(prices).enumerate();
+        let others = others.map(|(place, ((cut, _), price))| Partition {
             cut: Some(cut.to_string()),
-            price: it.price(problem),
-            taken: is_taken(it),
+            price,
+            taken: cheapest == Some(place),
         });
+        let own = Partition { cut: None, price: own, taken: cheapest.is_none() };
         std::iter::once(own).chain(others).collect()
     }
 }

@@ -134,13 +134,10 @@ impl<'a> Separating<'a> {
         let places = copy_nodes(&rest, &mut new, |new, id, op| {
             new.continue_statement(&rest, id);
             match op {
-                Op::Accumulator(ProductId(number)) => match stored[number as usize] {
-                    Some(input) => new.make(Op::Input(input)),
-                    None => {
-                        let number = number - products.start as u32;
-                        new.make(Op::Accumulator(ProductId(number)))
-                    }
-                },
+                Op::Accumulator(ProductId(number)) => {
+                    let own = || Op::Accumulator(ProductId(number - products.start as u32));
+                    new.make(stored[number as usize].map_or_else(own, Op::Input))
+                }
                 op => new.make(op),
             }
         });

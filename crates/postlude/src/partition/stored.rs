@@ -37,14 +37,16 @@ pub(super) fn cheapest(cutting: &Cutting<'_>, level: usize, wanted: Vec<NodeId>)
         network.connect(enters, leaves, costs.of(id));
         if costs.is_computed_again(id) {
             network.connect(leaves, to, costs.of_operation(id));
-            node.op
-                .operands()
-                .for_each(|operand| network.connect(leaves, 2 * operand.index(), NEVER));
+            for operand in node.op.operands() {
+                network.connect(leaves, 2 * operand.index(), NEVER);
+            }
         } else {
             network.connect(leaves, to, NEVER);
         }
     }
-    wanted.iter().for_each(|node| network.connect(from, 2 * node.index(), NEVER));
+    for node in &wanted {
+        network.connect(from, 2 * node.index(), NEVER);
+    }
     let reached = network.saturate(from, to);
     let is_cut = |id: &NodeId| reached[2 * id.index()] && !reached[2 * id.index() + 1];
     let is_new = |id: &NodeId| !costs.is_given(*id);
