@@ -3,8 +3,8 @@
 //! In: a kernel and sizes. Out: its launches in their order, as `run` would have them: with copies of operands where those
 //! pay, cut where one launch is refused, repeated for parts of a dim.
 
-use postlude::target::Chip;
-use postlude::{Compiled, KernelLaunch, LaunchStores, Options, Workspace};
+use postlude::target::{Chip, Moved, Price};
+use postlude::{Compiled, KernelLaunch, LaunchStores, Options, Partition, Workspace};
 
 use crate::arguments::CompileArguments;
 use crate::bindings::Loaded;
@@ -106,6 +106,7 @@ fn as_run(
         let why = "# several launches, some of them repeated for parts of a dim";
         return in_chunks(problem, why, chunked);
     }
+    let partitions = compiled.partitions(&problem.problem);
     let (compiled, why) = if problem.compiled.computes_operand() {
         let why = "# load warps compute an operand as they load it".to_owned();
         (problem.compiled.clone(), Some(why))
@@ -114,8 +115,11 @@ fn as_run(
             "# several launches: the first ones store operands as the product reads them fastest";
         (copied, Some(why.to_owned()))
     } else if let Some(cut) = compiled.cheaper_cut(&problem.problem) {
-        let why = "# several launches: one that holds whole rows would take longer";
-        (cut.clone(), Some(why.to_owned()))
+        let why = match problem.refusal() {
+            Some(refusal) => format!("# several launches, for one is refused: {refusal}"),
+            None => "# several launches, which cost less than one".to_owned(),
+        };
+        (cut.clone(), Some(why))
     } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
         let why = format!("# several launches, for one is refused: {refusal}");
         let options = problem.options();
@@ -128,7 +132,8 @@ fn as_run(
         let several = graph.declared_inputs().len() < graph.inputs().len();
         let products = graph.products().len();
         let why = match (several, products > 1) {
-            (false, false) => None,
+            (false, false) if partitions.is_empty() => None,
+            (false, false) => Some("# one launch, which costs less than several".to_owned()),
             (false, true) => Some(format!("# one launch of {products} products that share A")),
             (true, _) => {
                 Some("# several launches; the last one reads what the others compute".to_owned())
@@ -139,8 +144,36 @@ fn as_run(
     let Some(why) = why else { return Ok((compiled, None)) };
     let workspace = compiled.workspace(&problem.problem, Chip::STANDARD);
     let workspace = workspace.map_err(|error| loaded.failure(error))?;
-    let text = format!("{why}\n{}{}", stores(&workspace), compiled.optimised());
+    let name = compiled.optimised().name();
+    let text = format!(
+        "{why}\n{}{}{}",
+        priced(&partitions),
+        stores(&workspace, name),
+        compiled.optimised()
+    );
     Ok((compiled, Some(text)))
+}
+
+/// The partitions that a call chooses from, a line each.
+fn priced(partitions: &[Partition]) -> String {
+    let line = |Partition { cut, price, taken }: &Partition| {
+        let cut = cut.as_ref().map_or_else(String::new, |cut| format!(", {cut}"));
+        let price = match price {
+            Some(Price { launches, bytes, cycles }) => {
+                let plural = if *launches == 1 { "" } else { "es" };
+                let bytes = amount(u128::from(*bytes));
+                format!("{launches} launch{plural}{cut}: moves {bytes}, {cycles:.0} cycles")
+            }
+            None if cut.is_empty() => "1 launch: refused".to_owned(),
+            None => format!("several launches{cut}: one is refused"),
+        };
+        format!("# {price}{}\n", if *taken { ", taken" } else { "" })
+    };
+    let lines: String = partitions.iter().map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("# partitions, with cycles as the model counts them\n{lines}")
 }
 
 /// A kernel whose launches are repeated for chunks of a dim.
@@ -153,14 +186,11 @@ fn in_chunks(
     Ok((chunked, Some(text)))
 }
 
-/// What launches store for later ones, a line each, and the memory of a call.
-fn stores(workspace: &Workspace) -> String {
-    let Workspace { launches, bytes: all, bytes_without_reuse: apart } = workspace;
-    if launches.is_empty() {
-        return String::new();
-    }
+/// What launches move, and store for later ones, a line each, and the memory of a call.
+fn stores(workspace: &Workspace, last_name: &str) -> String {
+    let Workspace { launches, last, bytes: all, bytes_without_reuse: apart } = workspace;
     let mut text = String::new();
-    for (number, LaunchStores { name, products, values }) in launches.iter().enumerate() {
+    for (number, LaunchStores { name, products, values, moved }) in launches.iter().enumerate() {
         let values =
             values.iter().map(|(name, bytes)| format!("{name}, {}", amount(u128::from(*bytes))));
         let values = values.collect::<Vec<_>>().join("; ");
@@ -170,8 +200,18 @@ fn stores(workspace: &Workspace) -> String {
         } else {
             String::new()
         };
-        text.push_str(&format!("# launch {}, {name}{shared}, stores {values}\n", number + 1));
+        let line = format!("# launch {}, {name}{shared}{}", number + 1, moves(*moved));
+        text.push_str(&format!("{line}, stores {values}\n"));
+    }
+    text.push_str(&format!("# launch {}, {last_name}{}\n", launches.len() + 1, moves(*last)));
+    if *apart == 0 {
+        return text;
     }
     let (all, apart) = (amount(u128::from(*all)), amount(u128::from(*apart)));
     text + &format!("# workspace {all}, {apart} without reuse\n")
+}
+
+fn moves(Moved { read, written }: Moved) -> String {
+    let [read, written] = [read, written].map(|bytes| amount(u128::from(bytes)));
+    format!(", reads {read}, writes {written}")
 }

@@ -22,12 +22,14 @@ use crate::error::Error;
 use crate::graph::{Graph, MathMode, OperandCopies, Side};
 use crate::lower::Lowered;
 use crate::optimise::{copy_operands, operands_in_mainloop};
-use crate::partition::{Chunks, WORKSPACE, after_refusal, in_chunks};
+use crate::partition::{Alternative, Chunks, WORKSPACE, after_refusal, alternatives, in_chunks};
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::runtime::RuntimeError;
 use crate::runtime::cache::DiskCache;
-use crate::target::{self, Chip, CopyRule, Overlap, Planned, Planning, Schedule, TargetRefusal};
+use crate::target::{
+    self, Chip, CopyRule, Overlap, Planned, Planning, Price, Schedule, TargetRefusal,
+};
 use crate::tuning::{LaunchKey, Machine, Records};
 
 #[doc(inline)]
@@ -77,6 +79,8 @@ pub(crate) struct GpuKernel {
     earlier: Vec<Arc<GpuKernel>>,
     /// The same kernel cut into several launches, once one launch was refused.
     cut: OnceLock<Option<Arc<GpuKernel>>>,
+    /// Other partitions of the same kernel, once they were asked for.
+    alternatives: OnceLock<Vec<Arc<GpuKernel>>>,
     /// The same kernel whose last launch computes an operand as it loads it.
     in_mainloop: OnceLock<Option<(Side, Arc<GpuKernel>)>>,
     /// The same kernel with copies of its operands, for every choice of them that a call was given.
@@ -109,6 +113,7 @@ impl GpuKernel {
             programs,
             earlier,
             cut,
+            alternatives: OnceLock::new(),
             in_mainloop,
             copied,
             chunks: None,
@@ -180,11 +185,23 @@ impl GpuKernel {
         self.cut.get_or_init(cut).as_ref()
     }
 
-    /// The same in several launches, where that takes less time at these sizes than the one launch that is not refused.
+    /// The same kernel in the launches that cost least at these sizes, where those are not its own one.
     fn cheaper_cut(&self, problem: &Problem, device: &Device) -> Option<&Arc<GpuKernel>> {
-        let cut = self.lowered.waits_behind_product().then(|| self.cut())??;
-        let [own, other] = [self, cut].map(|it| (&*it.optimised, &*it.lowered));
-        target::is_cheaper_cut(other, own, problem, chip(device).ok()?).then_some(cut)
+        if self.settings.schedule.is_some() || self.settings.one_launch {
+            return None;
+        }
+        let all = self.alternatives.get_or_init(|| {
+            let all = alternatives(&self.optimised, &self.lowered).into_iter();
+            let made = |Alternative { graph, lowered, .. }| {
+                Arc::new(GpuKernel::new(&graph, &graph, &lowered, self.settings.clone()))
+            };
+            all.map(made).collect()
+        });
+        let chip = chip(device).ok()?;
+        let price = |it: &GpuKernel| target::price(&it.optimised, &it.lowered, problem, chip);
+        let own = (!all.is_empty()).then(|| price(self))?;
+        let prices: Vec<Option<Price>> = all.iter().map(|it| price(it)).collect();
+        target::cheapest(own, &prices).map(|place| &all[place])
     }
 
     /// The same kernel whose last launch computes an operand as it loads it, where that is worth it at these sizes.

@@ -8,6 +8,8 @@ mod gpu;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 mod launches;
 mod options;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod partitions;
 #[cfg(feature = "sim")]
 mod planned_launches;
 mod simulated;
@@ -30,7 +32,7 @@ use crate::graph::{Graph, OperandCopies};
 use crate::lower::{Lowered, SweepProgram, TileProgram};
 use crate::optimise;
 #[cfg(any(feature = "cuda", feature = "sim"))]
-use crate::partition::{self, Chunks};
+use crate::partition::{self, Chunks, Cut};
 use crate::placement::Placements;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
@@ -43,6 +45,8 @@ pub use call::{Call, Outputs, Prepared};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use launches::KernelLaunch;
 pub use options::{Backend, Hooks, Options};
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use partitions::Partition;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use workspace::{LaunchStores, Workspace};
 
@@ -225,6 +229,9 @@ pub struct Compiled {
     /// The same kernel cut into several launches, once one launch was refused.
     #[cfg(any(feature = "cuda", feature = "sim"))]
     cut: Arc<OnceLock<Option<Compiled>>>,
+    /// Other partitions of the same kernel, once they were asked for.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    alternatives: Arc<OnceLock<Vec<(Cut, Compiled)>>>,
     /// The same kernel whose last launch computes an operand as it loads it, once that was asked for.
     #[cfg(any(feature = "cuda", feature = "sim"))]
     in_mainloop: Arc<OnceLock<Option<(Side, Compiled)>>>,
@@ -289,6 +296,8 @@ impl Compiled {
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
             #[cfg(any(feature = "cuda", feature = "sim"))]
+            alternatives: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
             in_mainloop: Arc::default(),
             copied: Arc::default(),
             #[cfg(any(feature = "cuda", feature = "sim"))]
@@ -329,6 +338,8 @@ impl Compiled {
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),
             #[cfg(any(feature = "cuda", feature = "sim"))]
+            alternatives: Arc::default(),
+            #[cfg(any(feature = "cuda", feature = "sim"))]
             in_mainloop: Arc::default(),
             copied: Arc::default(),
             #[cfg(any(feature = "cuda", feature = "sim"))]
@@ -349,15 +360,6 @@ impl Compiled {
             Some(Compiled::lowered(self.defined.clone(), graph, lowered, self.options.clone()))
         };
         self.cut.get_or_init(cut).as_ref()
-    }
-
-    /// The same in several launches, where that takes less time at these sizes than the one launch that is not refused.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    #[doc(hidden)]
-    pub fn cheaper_cut(&self, problem: &Problem) -> Option<&Compiled> {
-        let cut = self.lowered.waits_behind_product().then(|| self.cut())??;
-        let [own, other] = [self, cut].map(|it| (&*it.optimised, &*it.lowered));
-        target::is_cheaper_cut(other, own, problem, Chip::STANDARD).then_some(cut)
     }
 
     /// What one launch gives, or several where one is refused; the first refusal where all are.

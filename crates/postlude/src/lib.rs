@@ -152,7 +152,7 @@ pub use kernel::Hooks;
 pub use kernel::{Backend, Call, Compiled, Kernel, Options, Outputs, Prepared};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 #[doc(hidden)]
-pub use kernel::{KernelLaunch, LaunchStores, Workspace};
+pub use kernel::{KernelLaunch, LaunchStores, Partition, Workspace};
 pub use problem::{Argument, Arguments, Problem, Sizes};
 pub use reference::{Comparison, Coverage, Difference, Extent};
 pub use tensor::{Element, Tensor, TensorError, TensorView, TensorViewMut};

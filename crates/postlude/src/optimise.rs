@@ -17,6 +17,8 @@ mod relax;
 mod rewrite_reductions;
 mod rules;
 mod scale_elements;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod separate_products;
 mod share_operand;
 mod simplify;
 mod split_operators;
@@ -27,7 +29,7 @@ pub(crate) use copy_operands::copy_operands;
 pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
 #[cfg(any(feature = "cuda", feature = "sim"))]
-pub(crate) use share_operand::separate_products;
+pub(crate) use separate_products::separate_products;
 pub(crate) use share_operand::share_operand;
 
 /// What every pass may know beside the graph.

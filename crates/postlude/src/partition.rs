@@ -2,7 +2,7 @@
 //!
 //! In: an optimised graph. Out: one whose last launch reads what earlier ones store, as computed inputs. A value that all
 //! tiles of a launch finish together meets elements in the next launch; what that reads is stored as it is, f32 unless
-//! the text rounds it. What only sources make is computed again. The meaning is the same to the bit of a store.
+//! the text rounds it, or computed again where that moves fewer bytes. The meaning is the same to the bit of a store.
 //! Where a launch of these is refused, too, it is cut finely: products are stored as they are, every reduction is finished by
 //! a launch of its own, and threads compute the rest element by element.
 
@@ -10,7 +10,9 @@ mod chunks;
 mod rounds;
 mod rows;
 mod statistics;
+mod stored;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::dtype::DType;
@@ -37,7 +39,8 @@ pub(crate) fn after_refusal(
     }
     // Rows that the launch behind a product does not hold are reduced by the product's own.
     let graph = uncut.unwrap_or(graph);
-    let cut = separate_products(graph)
+    let each = vec![1; graph.products().len()];
+    let cut = separate_products(graph, &each)
         .or_else(|| partition(graph))
         .or_else(|| without_scales(graph))
         .or_else(|| finely(graph));
@@ -49,8 +52,60 @@ pub(crate) fn after_refusal(
     Some((graph.clone(), Arc::new(Lowered::by_elements(graph)?)))
 }
 
+/// Another partition of a kernel than its own launch.
+pub(crate) struct Alternative {
+    pub(crate) cut: Cut,
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) lowered: Arc<Lowered>,
+}
+
+/// Where a kernel that may be one launch is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cut {
+    /// Between a product and the reductions of its rows.
+    Rows,
+    /// Between products that share A: how many each launch has.
+    Products(&'static [usize]),
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cut::Rows => f.write_str("cut between the product and the reductions of its rows"),
+            Cut::Products(groups) => {
+                let groups: Vec<String> = groups.iter().map(usize::to_string).collect();
+                write!(f, "with {} of the products that share A", groups.join(" + "))
+            }
+        }
+    }
+}
+
+/// How products that share A are cut into launches; which of them are together does not matter, for all have the same sizes.
+const GROUPS: &[&[usize]] =
+    &[&[1, 1], &[2, 1], &[1, 1, 1], &[3, 1], &[2, 2], &[2, 1, 1], &[1, 1, 1, 1]];
+
+/// Other partitions of a kernel: the sizes of a call say which one costs least.
+pub(crate) fn alternatives(graph: &Arc<Graph>, lowered: &Lowered) -> Vec<Alternative> {
+    let mut all = Vec::new();
+    if lowered.waits_behind_product()
+        && let Some(cut) = rows::behind_product(graph).map(Arc::new)
+    {
+        let lowered = Arc::new(Lowered::of_cut(&cut, graph));
+        all.push(Alternative { cut: Cut::Rows, graph: cut, lowered });
+    }
+    let products = graph.products().len();
+    for groups in GROUPS.iter().filter(|groups| groups.iter().sum::<usize>() == products) {
+        if let Some(cut) = separate_products(graph, groups).map(Arc::new) {
+            let lowered = Arc::new(Lowered::new(&cut));
+            all.push(Alternative { cut: Cut::Products(groups), graph: cut, lowered });
+        }
+    }
+    all
+}
+
 /// The same kernel in launches of which each multiplies, or reduces once; `None` where it is one of these.
 fn finely(graph: &Graph) -> Option<Graph> {
+    let graph = &with_rounded_outputs(graph);
     let levels = Levels::fine(graph);
     (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())
 }
@@ -59,9 +114,24 @@ pub(crate) use chunks::{Chunks, WORKSPACE, bytes_between, in_chunks};
 
 /// The same kernel in several launches; `None` where it is one by its structure.
 fn partition(graph: &Graph) -> Option<Graph> {
-    let graph = &rounds::in_rounds(graph);
+    let graph = &with_rounded_outputs(&rounds::in_rounds(graph));
     let levels = Levels::of(graph);
     (levels.last > 0).then(|| Cutting::new(graph, &levels).cut())
+}
+
+/// The same graph whose outputs are values as they are stored: what an earlier launch stores of them has no more bytes.
+fn with_rounded_outputs(graph: &Graph) -> Graph {
+    let mut new = graph.without_outputs();
+    for output in graph.outputs() {
+        let is_narrow = !output.dtype.is_packed() && output.dtype.bits() < DType::F32.bits();
+        let rounded = (is_narrow && output.stack.is_none())
+            .then(|| new.add(Op::Cast(output.dtype, output.value)).ok())
+            .flatten()
+            .filter(|rounded| new.ty(*rounded) == new.ty(output.value));
+        let value = rounded.unwrap_or(output.value);
+        new.push_output(Output { value, ..output.clone() });
+    }
+    new
 }
 
 /// The launch that each node is computed in.
@@ -213,7 +283,7 @@ impl<'a> Cutting<'a> {
     fn cut(mut self) -> Graph {
         let last = self.levels.last;
         for level in 0..last {
-            let wanted = self.wanted_after(level);
+            let wanted = stored::cheapest(&self, level, self.wanted_after(level));
             let name = self.free_name(&format!("{}_launch", self.graph.name()));
             let mut launch = Launch::new(&self, level, name);
             let mut outputs = Vec::new();
@@ -335,7 +405,12 @@ impl<'a, 'b> Launch<'a, 'b> {
     }
 
     fn output(&mut self, output: &Output) -> Output {
-        let value = self.value(output.value);
+        let Cutting { levels, stored, .. } = self.cutting;
+        let at = output.value.index();
+        let is_read = stored[at].is_some() && levels.of[at] != self.level;
+        let unrounded = || self.cutting.unrounded(output.value, output.dtype);
+        let value = if is_read { output.value } else { unrounded() };
+        let value = self.value(value);
         let stack = output.stack.as_ref().map(|stack| Stack {
             rest: stack.rest.iter().map(|node| self.value(*node)).collect(),
             ..stack.clone()

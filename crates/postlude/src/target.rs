@@ -12,6 +12,8 @@
 mod copy_rule;
 mod knob;
 mod overlap;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+mod price;
 mod seam;
 mod sm90;
 mod tile;
@@ -35,6 +37,10 @@ use crate::problem::Problem;
 
 pub use copy_rule::CopyRule;
 pub use overlap::Overlap;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub(crate) use price::cheapest;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use price::{Moved, Price};
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};
 use sm90::{Sm90, Sm90Refusal, Sm90Schedule};
@@ -79,6 +85,14 @@ impl Chip {
     pub fn shared_bytes(self) -> u32 {
         match self.0 {
             ChipKind::Sm90(chip) => chip.shared_bytes,
+        }
+    }
+
+    /// Bytes that memory moves in a cycle.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    fn memory_bytes(self) -> f64 {
+        match self.0 {
+            ChipKind::Sm90(_) => Sm90::MEMORY_BYTES,
         }
     }
 }
@@ -255,36 +269,31 @@ pub struct Candidate {
 #[cfg(any(feature = "cuda", feature = "sim"))]
 const BETWEEN_LAUNCHES: f64 = 4500.0;
 
-/// Whether a kernel takes less time in several launches, on tensors that lie without gaps and as the model counts. Only cuts of
-/// rows that wait for their reductions behind a product are looked at: in one launch, tiles or clusters of CTAs hold whole
-/// rows, which leaves few ways to multiply.
+/// What a kernel costs on tensors that lie without gaps, each of its graphs as one launch; `None` where one of them is refused.
+/// A launch takes no less than its bytes take from memory.
 #[cfg(any(feature = "cuda", feature = "sim"))]
-pub(crate) fn is_cheaper_cut(
-    cut: (&Graph, &Lowered),
-    uncut: (&Graph, &Lowered),
+pub(crate) fn price(
+    graph: &Graph,
+    lowered: &Lowered,
     problem: &Problem,
     chip: Chip,
-) -> bool {
-    if cut.1.uncut().is_none() {
-        return false;
-    }
-    let cycles = |(graph, lowered)| cycles(graph, lowered, problem, chip);
-    matches!((cycles(cut), cycles(uncut)), (Some(cut), Some(uncut)) if cut < uncut)
-}
-
-/// Cycles of all launches; `None` where one of them is refused.
-#[cfg(any(feature = "cuda", feature = "sim"))]
-fn cycles(graph: &Graph, lowered: &Lowered, problem: &Problem, chip: Chip) -> Option<f64> {
+) -> Option<Price> {
     let placements = Placements::packed(graph, problem);
     let program = lowered.program().ok()?;
     let planning = Planning { program, problem, placements: &placements, chip };
-    let own = planning.best().ok()?.cycles(0);
-    let before = graph.earlier().into_iter().map(|earlier| {
+    let bytes = Moved::of(graph, problem).bytes();
+    let from_memory = |bytes: u64| bytes as f64 / chip.memory_bytes();
+    let beside = from_memory(Moved::beyond_results(graph, problem));
+    let cycles = (planning.best().ok()?.cycles(0) + beside).max(from_memory(bytes));
+    let mut all = Price { launches: 1, bytes, cycles };
+    for earlier in graph.earlier() {
         let problem = problem.of_computing(earlier.graph).ok()?;
-        let before = cycles(earlier.graph, &Lowered::new(earlier.graph), &problem, chip)?;
-        Some(before + BETWEEN_LAUNCHES)
-    });
-    before.sum::<Option<f64>>().map(|before| before + own)
+        let before = price(earlier.graph, &Lowered::new(earlier.graph), &problem, chip)?;
+        all.launches += before.launches;
+        all.bytes += before.bytes;
+        all.cycles += before.cycles + BETWEEN_LAUNCHES;
+    }
+    Some(all)
 }
 
 /// A call as planning sees it: a program, its sizes and where its tensors lie, on a chip.

@@ -31,6 +31,28 @@ fn every_launch_is_explained_or_the_one_of_a_number() {
 }
 
 #[test]
+fn the_partitions_of_a_kernel_are_explained_with_what_they_cost() {
+    const SHARED: &str = "kernel k(X: bf16[M, K], Q: bf16[N, K], P: bf16[N, K], V: bf16[N, K])
+        -> (D: bf16[M, N], E: bf16[M, N], F: bf16[M, N]) { D = X @ Q.T; E = X @ P.T; F = X @ V.T }";
+    let explain =
+        |sizes| postlude(&["explain", SHARED, "--target", "sm90", "--size", sizes]).fine();
+    let taken = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with("# ") && line.contains(": moves "));
+        assert_eq!(lines.clone().count(), 3, "{text}");
+        let taken = lines.filter_map(|line| line.strip_suffix(", taken"));
+        taken.map(|line| line.split_once(':').unwrap().0.to_owned()).collect()
+    };
+    let few = explain("M=16,N=4096,K=4096");
+    assert_eq!(taken(&few), ["# 2 launches, with 2 + 1 of the products that share A"]);
+    assert!(few.contains("# several launches, which cost less than one\n"), "{few}");
+    assert!(few.contains("of 2 products that share A, reads 67.2 MB, writes 262.1 kB"), "{few}");
+    assert!(few.contains("# launch 2, k, reads 33.7 MB, writes 131.1 kB\n"), "{few}");
+    let many = explain("M=4096,N=4096,K=4096");
+    assert_eq!(taken(&many), ["# 1 launch"]);
+    assert!(many.contains("# one launch of 3 products that share A\n"), "{many}");
+}
+
+#[test]
 fn a_launch_is_emitted_by_its_number_and_the_last_one_with_a_warning() {
     for (source, sizes) in [(PROGRAM, SIZES), (CUT, FEWER)] {
         let emit = [&["emit", source][..], &sizes].concat();

@@ -6,14 +6,16 @@ use crate::intermediates::{Block, Lifetime, last_reads};
 use crate::kernel::Compiled;
 use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
-use crate::target::Chip;
+use crate::target::{Chip, Moved};
 
 /// The memory between a kernel's launches.
 #[doc(hidden)]
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workspace {
     /// The launches in their order, all but the last.
     pub launches: Vec<LaunchStores>,
+    /// What the last launch moves.
+    pub last: Moved,
     /// Bytes of the block that a call takes.
     pub bytes: u64,
     /// Bytes of the same values where none are shared.
@@ -30,6 +32,8 @@ pub struct LaunchStores {
     pub products: usize,
     /// The values and their bytes; outputs of the kernel are not among them.
     pub values: Vec<(String, u64)>,
+    /// What it moves.
+    pub moved: Moved,
 }
 
 impl Compiled {
@@ -38,7 +42,8 @@ impl Compiled {
     pub fn workspace(&self, problem: &Problem, chip: Chip) -> Result<Workspace, Error> {
         let graph = &self.optimised;
         let last_reads = last_reads(graph);
-        let mut all = Workspace::default();
+        let last = Moved::of(graph, &self.own_sizes(problem)?);
+        let mut all = Workspace { launches: Vec::new(), last, bytes: 0, bytes_without_reuse: 0 };
         let mut lifetimes = Vec::new();
         for (launch, (earlier, compiled)) in
             graph.earlier().iter().zip(self.earlier.iter()).enumerate()
@@ -58,7 +63,8 @@ impl Compiled {
             }
             let (name, products) =
                 (earlier.graph.name().to_owned(), earlier.graph.products().len());
-            all.launches.push(LaunchStores { name, products, values });
+            let moved = inside.last;
+            all.launches.push(LaunchStores { name, products, values, moved });
         }
         Ok(Workspace { bytes: Block::of(&lifetimes).bytes, ..all })
     }

@@ -2,15 +2,14 @@
 //!
 //! In: a kernel whose graphs have one product each. Out: the same kernel, in which graphs whose products read the same A, and
 //! B of the same dims, are one graph of several products: A is loaded once, and what one of them makes of another's result
-//! stays in registers instead of memory. [`separate_products`] is the way back, for targets that refuse such a launch.
+//! stays in registers instead of memory. [`separate_products`](super::separate_products()) is the way back, for targets that refuse such a launch and
+//! for sizes at which several launches cost less.
 //! Invariant: every value is what it was; what was stored between the graphs as it is, is read as it is.
 
 use std::sync::Arc;
 
-use super::prune::drop_unused;
 use crate::graph::{
     Dependence, Graph, Input, InputId, NodeId, Op, Orientation, Output, Product, ProductId,
-    free_name,
 };
 
 /// The most products of one launch: with more, each has too few columns of a tile.
@@ -25,99 +24,8 @@ pub(crate) fn share_operand(kernel: &Graph) -> Option<Graph> {
     Some(shared.without_unread())
 }
 
-/// The same kernel of one launch for each of its own products. Outputs of one product alone are stored by its launch; of what
-/// is made of several, the last product's launch reads the others as they are.
-pub(crate) fn separate_products(kernel: &Graph) -> Option<Graph> {
-    let [others @ .., last] = kernel.products() else { return None };
-    if others.is_empty() {
-        return None;
-    }
-    let made_of = products_of(kernel);
-    let (mut inputs, own) = (kernel.inputs().to_vec(), kernel.own_results());
-    let plain = |input: &Input| Input { computed: None, result: None, ..input.clone() };
-    let mut stored = Vec::with_capacity(others.len());
-    let bits = |output: &Output| output.values().fold(0, |all, value| all | made_of[value.index()]);
-    let is_alone = |output: &Output, number: usize| bits(output) == 1 << number;
-    let alone = |output: &Output| (0..others.len()).any(|number| is_alone(output, number));
-    let is_met = |number: usize| {
-        kernel.outputs().iter().any(|output| !alone(output) && bits(output) >> number & 1 == 1)
-    };
-    for (number, product) in others.iter().enumerate() {
-        let name = free_name("product", |name| inputs.iter().any(|input| input.name == name));
-        let given = inputs.iter().map(plain).collect();
-        let mut graph = Graph::new(&*name, given, kernel.space().clone(), vec![product.clone()]);
-        graph.take_statements(kernel);
-        let outputs = kernel.outputs().iter().zip(&own);
-        let mut found: Vec<(Output, Option<u32>)> = outputs
-            .filter(|(output, _)| is_alone(output, number))
-            .map(|(output, place)| (output.clone(), Some(*place as u32)))
-            .collect();
-        let places = copy_nodes(kernel, &mut graph, |new, id, op| match op {
-            // Nodes of other products are not read.
-            Op::Accumulator(_) => new.make(Op::Accumulator(ProductId::FIRST)),
-            op => {
-                new.continue_statement(kernel, id);
-                new.make(op)
-            }
-        });
-        for (output, _) in &mut found {
-            *output = output.map(|value| places[value.index()]);
-        }
-        if is_met(number) {
-            let value = graph.make(Op::Accumulator(ProductId::FIRST));
-            let (dtype, _) = graph.stored_dtype(value);
-            let dims = graph.space().dims(graph.ty(value).axes);
-            found.push((Output { name, dtype, dims, value, stack: None }, None));
-        }
-        for (output, _) in &found {
-            graph.push_output(output.clone());
-        }
-        let graph = Arc::new(drop_unused(&graph).with_read_inputs());
-        // The last of them, where others read it.
-        stored.push(InputId((inputs.len() + found.len()).saturating_sub(1) as u32));
-        for (Output { name, dtype, dims, .. }, result) in found {
-            let input = Input::computed_by(graph.clone(), name, dtype, dims);
-            inputs.push(Input { result, ..input });
-        }
-    }
-    // Outputs of one product alone are stored, so nodes that only these need would find nothing to read.
-    let mut rest = kernel.without_outputs();
-    let others = kernel.outputs().iter().filter(|output| !alone(output));
-    others.for_each(|output| rest.push_output(output.clone()));
-    let rest = drop_unused(&rest);
-    let mut new = Graph::new(kernel.name(), inputs, kernel.space().clone(), vec![last.clone()]);
-    new.take_statements(&rest);
-    let places = copy_nodes(&rest, &mut new, |new, id, op| {
-        new.continue_statement(&rest, id);
-        match op {
-            Op::Accumulator(ProductId(number)) => match stored.get(number as usize) {
-                Some(input) => new.make(Op::Input(*input)),
-                None => new.make(Op::Accumulator(ProductId::FIRST)),
-            },
-            op => new.make(op),
-        }
-    });
-    for output in rest.outputs() {
-        new.push_output(output.map(|value| places[value.index()]));
-    }
-    Some(new.without_unread())
-}
-
-/// For each node, a bit for each product that it is made of.
-fn products_of(graph: &Graph) -> Vec<u64> {
-    let mut all: Vec<u64> = Vec::with_capacity(graph.len());
-    for (_, node) in graph.nodes() {
-        let own = match node.op {
-            Op::Accumulator(ProductId(number)) => 1 << number,
-            _ => 0,
-        };
-        all.push(node.op.operands().fold(own, |bits, operand| bits | all[operand.index()]));
-    }
-    all
-}
-
 /// Makes a graph's nodes in another one; where each one is.
-fn copy_nodes(
+pub(super) fn copy_nodes(
     from: &Graph,
     to: &mut Graph,
     mut make: impl FnMut(&mut Graph, NodeId, Op) -> NodeId,

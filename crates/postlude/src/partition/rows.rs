@@ -10,8 +10,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Cutting, Levels, crosses_tiles};
-use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Output, Over, Run};
+use super::{Cutting, Levels, crosses_tiles, with_rounded_outputs};
+use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Over, Run};
 
 /// The same kernel in two launches; `None` where its elements do not wait for reductions of rows alone.
 pub(super) fn behind_product(graph: &Graph) -> Option<Graph> {
@@ -29,18 +29,6 @@ pub(super) fn behind_product(graph: &Graph) -> Option<Graph> {
     let any_tile = read_again.iter().any(|id| kind(graph, *id) == Kind::Tile);
     let levels = Levels::behind_product(graph, levels).filter(|_| any_tile)?;
     Some(Cutting::new(graph, &levels).cut())
-}
-
-/// The same graph whose outputs are values as they are stored, where the graph rounds them for other values, too.
-fn with_rounded_outputs(graph: &Graph) -> Graph {
-    let mut new = graph.without_outputs();
-    for output in graph.outputs() {
-        let is_rounded = |op: &Op| *op == Op::Cast(output.dtype, output.value);
-        let rounded = graph.nodes().find(|(_, node)| is_rounded(&node.op)).map(|(id, _)| id);
-        let value = rounded.filter(|_| output.stack.is_none()).unwrap_or(output.value);
-        new.push_output(Output { value, ..output.clone() });
-    }
-    new
 }
 
 /// Whether an operation folds whole rows, one by one.
@@ -109,6 +97,7 @@ mod tests {
     use super::*;
     use crate::define::defined;
     use crate::dtype::DType;
+    use crate::graph::Output;
 
     const SIGNATURE: &str = "A: bf16[M, K], W: bf16[N, K], R: bf16[M, N], g: f32[N]";
 

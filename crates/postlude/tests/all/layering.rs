@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("placement", &["dtype", "tensor", "graph", "problem"]),
     ("intermediates", &["graph", "placement"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement"]),
-    ("partition", &["dtype", "shape", "graph", "optimise", "problem", "placement", "lower"]),
+    ("partition", &["dtype", "shape", "functions", "graph", "optimise", "problem", "placement", "lower"]),
     ("plan", &["problem", "lower"]),
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "lower", "plan"]),
     ("target", &["dtype", "shape", "functions", "graph", "problem", "placement", "lower", "plan"]),

@@ -8,8 +8,7 @@ use super::chip::Sm90;
 use super::row_needs::RowNeeds;
 use super::schedule::Sm90Schedule;
 
-/// Bytes that memory moves in a cycle, and bytes in flight for which an SM gets its part of them.
-const MEMORY_BYTES: f64 = 2400.0;
+/// Bytes in flight for which an SM gets its part of what memory moves.
 const IN_FLIGHT: f64 = 32.0 * 1024.0;
 /// Bytes more for each pass, in which a CTA loads nothing.
 const IN_PASS: f64 = 12.0 * 1024.0;
@@ -69,9 +68,9 @@ pub(super) fn cycles(
         0.0
     };
     let slowed = idle * (1.0 + pieces + BEYOND * (1.0 - inside));
-    let moved = elements * f64::from(needs.moved) / (MEMORY_BYTES * in_flight) * slowed;
+    let moved = elements * f64::from(needs.moved) / (Sm90::MEMORY_BYTES * in_flight) * slowed;
     let overlapped = moved.max(computed) + NOT_OVERLAPPED * moved.min(computed);
     // Memory is not busy both ways while the first tiles are loaded, and the last ones stored.
-    let filling = grid * f64::from(ahead * schedule.held_stage_bytes()) / MEMORY_BYTES;
+    let filling = grid * f64::from(ahead * schedule.held_stage_bytes()) / Sm90::MEMORY_BYTES;
     overlapped + filling + LATENCY + PASS_LATENCY * f64::from(needs.passes)
 }

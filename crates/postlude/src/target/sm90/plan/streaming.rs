@@ -3,11 +3,11 @@
 //! None of these constants is fitted. All tiles of a launch move the same bytes, so that their order depends on waves, on
 //! edges, and on how well their threads hide latency.
 
+use super::chip::Sm90;
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
 
-/// Bytes that memory moves in a cycle, all SMs together, and the most that one SM does.
-const MEMORY_BYTES: f64 = 2400.0;
+/// The most bytes that one SM moves in a cycle.
 const PROCESSOR_BYTES: f64 = 48.0;
 /// Bytes of an element in a slot, and of one that moves directly between registers and memory.
 const SLOT_ELEMENT: f64 = 2.0;
@@ -29,7 +29,7 @@ pub(super) fn tile(schedule: &Sm90Schedule, blocks: u32) -> f64 {
     let direct = transfers.filter(|transfer| transfer.is_direct()).count() as f64;
     let slots = f64::from(needs.slots.loads + needs.slots.stores);
     let bytes = elements * (slots * SLOT_ELEMENT + direct * DIRECT_BYTES);
-    let moved = bytes / PROCESSOR_BYTES.min(MEMORY_BYTES / f64::from(blocks));
+    let moved = bytes / PROCESSOR_BYTES.min(Sm90::MEMORY_BYTES / f64::from(blocks));
     let issued = ISSUED[(tile.math_warpgroups as usize).clamp(1, ISSUED.len()) - 1];
     let computed = elements * (ELEMENT + f64::from(needs.work) + direct * DIRECT) / issued;
     let epilogue_tiles = tile.rows / SLOT_ROWS / tile.warpgroups_per_tile()
