@@ -68,7 +68,8 @@ impl Compiled {
     }
 }
 
-#[cfg(all(test, feature = "sim"))]
+#[cfg(test)]
+#[cfg(feature = "sim")]
 mod tests {
     use super::Partition;
     use crate::problem::{Arguments, Sizes};

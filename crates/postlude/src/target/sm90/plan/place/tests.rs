@@ -98,15 +98,20 @@ fn a_path_covers_what_it_moves_as_well() {
     let covered = |transfer: EpilogueTransfer| {
         EpilogueTransfer::ALL.into_iter().filter(|other| transfer.covers(*other)).collect()
     };
-    let expected: [(EpilogueTransfer, Vec<EpilogueTransfer>); 5] = [
+    let expected: [(EpilogueTransfer, Vec<EpilogueTransfer>); 6] = [
         (EpilogueTransfer::Tma, vec![EpilogueTransfer::Tma]),
         (EpilogueTransfer::TmaTransposed, vec![EpilogueTransfer::TmaTransposed]),
-        (EpilogueTransfer::Contiguous, vec![EpilogueTransfer::Tma, EpilogueTransfer::Contiguous]),
+        (EpilogueTransfer::Pairs, vec![EpilogueTransfer::Pairs]),
+        (
+            EpilogueTransfer::Contiguous,
+            vec![EpilogueTransfer::Tma, EpilogueTransfer::Pairs, EpilogueTransfer::Contiguous],
+        ),
         (
             EpilogueTransfer::Strided,
             vec![
                 EpilogueTransfer::Tma,
                 EpilogueTransfer::TmaTransposed,
+                EpilogueTransfer::Pairs,
                 EpilogueTransfer::Contiguous,
                 EpilogueTransfer::Strided,
             ],
