@@ -1,6 +1,8 @@
 //! Operands that graphs of their own compute as their text reads: operands that are made of products, and operands whose
 //! rows and columns are not the product's.
 
+use std::collections::HashSet;
+
 use crate::catalogue::{self, Group};
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, Orientation, Side};
@@ -106,7 +108,12 @@ fn without_factors(unit: Unit<'_>, (root, side): (ExprId, Side)) -> (ExprId, Vec
     let (mut core, mut factors) = (root, Vec::new());
     let Some(contraction) = contraction(unit, (root, side)) else { return (core, factors) };
     let is_core = |id: ExprId| leading_product(unit, id, Through::Elementwise).is_some();
-    let is_factor = |id: ExprId| !varies_along(unit, id, &contraction);
+    // The body lowers statements of products for a factor, and no others that operands alone read.
+    let of_products = |place: usize| unit.products.tops(unit.ast.statements[place].value) != 0;
+    let is_factor = |id: ExprId| {
+        !varies_along(unit, id, &contraction, &mut HashSet::new())
+            && read_statements(unit.ast, id, false).into_iter().all(of_products)
+    };
     loop {
         let (next, value, divides) = match unit.ast.exprs[inner(unit.ast, core)].kind {
             ExprKind::Infix(Infix::Multiply, a, b) if is_core(a) && is_factor(b) => (a, b, false),
@@ -131,13 +138,16 @@ fn contraction(unit: Unit<'_>, (root, side): (ExprId, Side)) -> Option<Dim> {
     outer_dim(unit, product, end)
 }
 
-/// Whether an expression varies along a dim, or may: what has a number for each row or column does.
-fn varies_along(unit: Unit<'_>, id: ExprId, dim: &Dim) -> bool {
+/// Whether an expression varies along a dim, or may: what has a number for each row or column does. What was seen does not.
+fn varies_along(unit: Unit<'_>, id: ExprId, dim: &Dim, seen: &mut HashSet<u32>) -> bool {
+    if !seen.insert(id.0) {
+        return false;
+    }
     match &unit.ast.exprs[id].kind {
         ExprKind::Number(_) | ExprKind::Dims(_) => false,
         ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
             if let Some((_, statement)) = assignment(unit.ast, name) {
-                return varies_along(unit, statement.value, dim);
+                return varies_along(unit, statement.value, dim, seen);
             }
             let declared = unit.declarations.iter().find(|input| input.name.text == *name);
             let dims = declared.and_then(|input| input.dims.as_deref()).unwrap_or_default();
@@ -154,13 +164,15 @@ fn varies_along(unit: Unit<'_>, id: ExprId, dim: &Dim) -> bool {
                 _ => false,
             };
             let [of, over @ ..] = arguments.as_slice() else { return true };
-            !over.iter().any(reduces) && varies_along(unit, *of, dim)
+            !over.iter().any(reduces) && varies_along(unit, *of, dim, seen)
         }
         kind if is_separate(kind) => true,
         kind @ (ExprKind::Transpose(_)
         | ExprKind::Prefix(..)
         | ExprKind::Infix(..)
-        | ExprKind::Call { .. }) => kind.children().any(|child| varies_along(unit, child, dim)),
+        | ExprKind::Call { .. }) => {
+            kind.children().any(|child| varies_along(unit, child, dim, seen))
+        }
     }
 }
 
@@ -207,16 +219,26 @@ enum Through {
 
 /// The first product that an expression is made of through such operations, and whether it is read with its dims swapped.
 fn leading_product(unit: Unit<'_>, root: ExprId, through: Through) -> Option<(ExprId, bool)> {
-    if unit.products.tops(root) == 0 {
+    leading(unit, root, through, &mut HashSet::new())
+}
+
+/// The same, where nothing that was seen leads to a product.
+fn leading(
+    unit: Unit<'_>,
+    root: ExprId,
+    through: Through,
+    seen: &mut HashSet<u32>,
+) -> Option<(ExprId, bool)> {
+    if unit.products.tops(root) == 0 || !seen.insert(root.0) {
         return None;
     }
     match &unit.ast.exprs[root].kind {
         ExprKind::Transpose(of) => {
-            leading_product(unit, *of, through).map(|(product, swapped)| (product, !swapped))
+            leading(unit, *of, through, seen).map(|(product, swapped)| (product, !swapped))
         }
         ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
             let (_, statement) = assignment(unit.ast, name)?;
-            leading_product(unit, statement.value, through)
+            leading(unit, statement.value, through, seen)
         }
         kind if is_separate(kind) => Some((root, false)),
         ExprKind::Call { function, arguments, .. }
@@ -226,7 +248,7 @@ fn leading_product(unit: Unit<'_>, root: ExprId, through: Through) -> Option<(Ex
         }
         ExprKind::Product(..) | ExprKind::Number(_) | ExprKind::Dims(_) => None,
         kind @ (ExprKind::Prefix(..) | ExprKind::Infix(..) | ExprKind::Call { .. }) => {
-            kind.children().find_map(|child| leading_product(unit, child, through))
+            kind.children().find_map(|child| leading(unit, child, through, seen))
         }
     }
 }
