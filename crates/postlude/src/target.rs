@@ -347,16 +347,13 @@ impl Planning<'_> {
 
     /// The schedules of all tiles that fit, and the best of those with slices of their K as the model sees them.
     pub fn every(&self) -> Result<Vec<Schedule>, TargetRefusal> {
-        let all = self.chip.tiles().iter().map(|tile| self.fit(*tile));
-        let mut all: Vec<Schedule> = all.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         match self.chip.0 {
             ChipKind::Sm90(chip) => {
-                let contenders = chip.contenders(&self.bound()?)?.into_iter().take(BEST);
-                let sliced = contenders.filter(|schedule| schedule.split_k_slices > 1);
-                all.extend(sliced.map(|schedule| Schedule(ScheduleKind::Sm90(schedule))));
+                let all = chip.contenders(&self.bound()?)?.into_iter().enumerate();
+                let taken = all.filter(|(place, it)| it.split_k_slices == 1 || *place < BEST);
+                Ok(taken.map(|(_, it)| Schedule(ScheduleKind::Sm90(it))).collect())
             }
         }
-        Ok(all)
     }
 
     /// The program with the planner's schedules, best first and at least one.

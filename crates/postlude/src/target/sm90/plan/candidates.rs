@@ -1,5 +1,7 @@
 //! A table of the tiles that are tried.
 
+use std::sync::LazyLock;
+
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::elements::ELEMENTS;
@@ -22,6 +24,7 @@ const BELOW: Cluster = Cluster::tiles(2, 1);
 const BESIDE: Cluster = Cluster::tiles(1, 2);
 const SQUARE: Cluster = Cluster::tiles(2, 2);
 const FOUR_BESIDE: Cluster = Cluster::tiles(1, 4);
+const FOUR_BELOW: Cluster = Cluster::tiles(4, 1);
 
 /// Tiles in the order of preference among equals: of a hundred that were timed on 128 problems, the set that the cost
 /// model chooses from best; and two wide ping-pong tiles for large products at the full clock.
@@ -73,6 +76,43 @@ pub(crate) const CANDIDATES: &[Tile] = &[
     THREE,
     WIDENED,
 ];
+
+/// More tiles for products whose epilogue computes little, with their columns: of 330 that were timed on 119 short products, those
+/// that were fastest, or that the cost model chooses. Only short launches take them by themselves: there a wave that is not full
+/// costs most.
+#[rustfmt::skip] // A table: one line a row.
+const MORE: &[(Tile, &[u32])] = &[
+    (cooperative(64, 0, 1, ONE), &[16, 48, 80, 96, 160, 192, 224, 240]),
+    (cooperative(64, 0, 1, BELOW), &[96, 112]),
+    (cooperative(64, 0, 1, SQUARE), &[16, 32, 48, 112]),
+    (cooperative(64, 0, 1, FOUR_BESIDE), &[16, 48, 64, 80]),
+    (cooperative(64, 0, 1, FOUR_BELOW), &[64, 96, 128, 160]),
+    (cooperative(128, 0, 2, ONE), &[64, 160, 192, 224]),
+    (cooperative(128, 0, 2, BESIDE), &[80, 96, 112, 192]),
+    (cooperative(128, 0, 2, SQUARE), &[64, 80, 112, 144, 160, 176, 192, 224, 256]),
+    (cooperative(128, 0, 2, FOUR_BESIDE), &[64, 96, 112, 160, 208, 224]),
+    (cooperative(128, 0, 2, FOUR_BELOW), &[96, 128, 160, 256]),
+    (cooperative(192, 0, 3, ONE), &[64, 160, 192]),
+    (cooperative(192, 0, 3, BELOW), &[144, 192]),
+    (cooperative(192, 0, 3, BESIDE), &[64, 80, 96, 160, 176, 192]),
+    (cooperative(192, 0, 3, SQUARE), &[64, 80, 96, 112, 128, 144, 160, 192]),
+    (cooperative(192, 0, 3, FOUR_BESIDE), &[48, 64, 96, 112, 128, 144, 160, 192]),
+    (cooperative(256, 0, 2, ONE), &[128]),
+    (ping_pong(128, 0, 2, ONE), &[128, 160]),
+    (ping_pong(128, 0, 2, BELOW), &[144]),
+    (ping_pong(128, 0, 2, BESIDE), &[96, 160, 176, 192]),
+    (ping_pong(128, 0, 2, SQUARE), &[96, 128, 144, 176]),
+    (ping_pong(128, 0, 2, FOUR_BESIDE), &[96, 128, 160, 192]),
+    (ping_pong(128, 0, 2, FOUR_BELOW), &[96, 128, 160, 192]),
+];
+
+static MORE_TILES: LazyLock<Vec<Tile>> = LazyLock::new(|| {
+    let of = |(tile, columns): &(Tile, &'static [u32])| {
+        let tile = *tile;
+        columns.iter().map(move |columns| Tile { columns: *columns, ..tile })
+    };
+    MORE.iter().flat_map(of).collect()
+});
 
 /// Tiles for whole rows where there is no product: no instruction limits their columns.
 const WHOLE_ROWS: &[Tile] = &[
@@ -147,6 +187,11 @@ impl Tile {
             // Lists of several values with their indices spill there, as assembled.
             (true, _) => hidden && busy && needs.pass_words <= 4,
         }
+    }
+
+    /// Whether only short launches take this tile by themselves.
+    pub(super) fn is_for_short(self) -> bool {
+        MORE_TILES.contains(&self)
     }
 
     /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
@@ -315,7 +360,20 @@ impl Needs {
         let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
         let swapped: &[Tile] = if widened { &SWAPPED } else { &[] };
-        swapped.iter().chain(CANDIDATES).chain(whole_rows).chain(held).chain(elements)
+        let more: &[Tile] = if self.is_light() { &MORE_TILES } else { &[] };
+        swapped.iter().chain(CANDIDATES).chain(more).chain(whole_rows).chain(held).chain(elements)
+    }
+
+    /// Whether TMA brings in both operands of one product and takes away its outputs, and the epilogue computes little.
+    fn is_light(&self) -> bool {
+        let plain = |mainloop: &Mainloop| {
+            let uneven = mainloop.ragged || mainloop.masked || mainloop.split;
+            let summed = mainloop.promoted || mainloop.scaling.count() > 0;
+            mainloop.products == 1 && !mainloop.is_written() && !uneven && !summed
+        };
+        let hidden = self.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
+        let held = self.folds.any() || self.whole_columns > 0 || self.is_busy();
+        self.mainloop.as_ref().is_some_and(plain) && hidden && !held
     }
 
     /// Columns of the widest tile of the epilogue.

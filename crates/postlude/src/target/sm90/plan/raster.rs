@@ -43,6 +43,24 @@ impl RasterOrder {
     }
 }
 
+/// Clusters of a whole group: clusters that far apart in the grid start on the same group of SMs, which then fetches what both
+/// load once.
+const WHOLE_GROUP: usize = 8;
+
+impl RasterOrder {
+    /// This order, or the other where only the other has whole groups.
+    fn for_whole_groups(self, tile: Tile, needs: &Needs, problem: &Problem) -> RasterOrder {
+        let rows = problem.rows.div_ceil((tile.rows * tile.cluster.rows()) as usize);
+        let width = needs.width(tile) * tile.cluster.columns();
+        let columns = problem.columns.div_ceil(width.max(1) as usize);
+        match (rows < WHOLE_GROUP, columns < WHOLE_GROUP) {
+            (true, false) => RasterOrder::AlongM,
+            (false, true) => RasterOrder::AlongN,
+            (true, true) | (false, false) => self,
+        }
+    }
+}
+
 impl Raster {
     /// What serves most problems: groups of clusters along the dim that a cluster is long on.
     pub(crate) const fn usual(cluster: Cluster) -> Raster {
@@ -57,6 +75,7 @@ impl Raster {
         let Some(mainloop) = &needs.mainloop else {
             return Raster { order: RasterOrder::AlongN, group: 1 };
         };
+        let usual = Raster { order: usual.order.for_whole_groups(tile, needs, problem), ..usual };
         // Tiles one below the other share B: L2 gives out less, and how groups are shaped matters little.
         if !tile.is_ping_pong() || tile.cluster.rows() > tile.cluster.columns() {
             return usual;

@@ -61,9 +61,14 @@ impl Sm90Schedule {
     /// Bytes of the partial sums of a problem's tiles in the workspace; 0 where tiles have all of K.
     pub(crate) fn partial_sum_bytes(&self, problem: &Problem, chip: Sm90) -> u64 {
         let others = u64::from(self.split_k_slices - 1);
+        self.slice_bytes(problem, chip).saturating_mul(others)
+    }
+
+    /// The same of one slice of each tile.
+    fn slice_bytes(&self, problem: &Problem, chip: Sm90) -> u64 {
         let cut = self.all_clusters(problem) - self.whole_clusters(problem, chip);
         let tiles = cut.saturating_mul(u64::from(self.tile.cluster.blocks()));
-        tiles.max(1).saturating_mul(others).saturating_mul(u64::from(self.tile.sum_bytes()))
+        tiles.max(1).saturating_mul(u64::from(self.tile.sum_bytes()))
     }
 
     /// Whether as many slices as it has run a problem.
@@ -75,26 +80,31 @@ impl Sm90Schedule {
         self.split_k_slices == 1 || (suits && self.split_k_slices <= MOST_SLICES)
     }
 
-    /// The same schedule with every number of slices of all tiles that may serve a problem.
-    pub(super) fn with_slices(
+    /// Every number of slices of all tiles that may serve a problem.
+    pub(super) fn slices(
         &self,
         problem: &Problem,
         chip: Sm90,
-    ) -> impl Iterator<Item = Sm90Schedule> {
-        let depth = self.needs.mainloop.as_ref().map_or(1, |mainloop| mainloop.depth() as usize);
+    ) -> impl Iterator<Item = u32> + use<> {
+        let mainloop = self.needs.mainloop.as_ref();
+        let depth = mainloop.map_or(1, |mainloop| mainloop.depth() as usize);
         let steps = problem.inner.div_ceil(depth);
-        let clusters = self.most_clusters(chip);
         let suits = self.tile.takes_slices(&self.needs) && !problem.segmented;
-        let most = if suits { MOST_SLICES } else { 1 };
-        let all = (2..=most).filter(move |slices| {
+        let small =
+            mainloop.is_some_and(|it| it.operand_bytes > 1) || problem.inner < MOST_BYTES_INNER;
+        let most = if suits && small { MOST_SLICES as usize } else { 1 };
+        let most = most.min(steps.div_ceil(FEWEST_STEPS)) as u32;
+        let (all, whole) = (self.all_clusters(problem), self.whole_clusters(problem, chip));
+        let (cut, clusters) = (all - whole, self.most_clusters(chip));
+        let waves = u64::from(self.data_parallel_waves);
+        let bytes = self.slice_bytes(problem, chip);
+        (2..=most).filter(move |slices| {
+            let count = u64::from(*slices);
             let each = steps.div_ceil(*slices as usize);
-            each >= FEWEST_STEPS && each * (*slices as usize - 1) < steps
-        });
-        let waves = self.data_parallel_waves;
-        let with = move |split_k_slices| Sm90Schedule { split_k_slices, ..self.clone() };
-        all.map(with).filter(move |schedule| {
-            let cut = schedule.work_tiles(problem, chip).div_ceil(clusters) - u64::from(waves);
-            cut <= MOST_WAVES && schedule.slices_suit(problem, chip)
+            let work = cut.saturating_mul(count).saturating_add(whole);
+            let fits = bytes.saturating_mul(count - 1) <= MOST_BYTES;
+            let even = each >= FEWEST_STEPS && each * (*slices as usize - 1) < steps;
+            even && fits && work.div_ceil(clusters) - waves <= MOST_WAVES
         })
     }
 
