@@ -26,7 +26,7 @@ use sets::{Set, extent};
 use track::{Buffers, Busy, Track};
 
 /// Candidates of a launch, the planner's choice among them.
-const MOST_CANDIDATES: usize = 16;
+const MOST_CANDIDATES: usize = 64;
 /// More threads wait for the driver's compiler.
 const MOST_THREADS: usize = 16;
 /// The part of a launch's time after which no candidate is compiled any more.

@@ -32,6 +32,9 @@ pub(super) trait Target: Copy + Debug {
     /// Schedules of every kind that may run a program, whether planning takes them by itself or not, best first.
     fn contenders(self, bound: &BoundProgram) -> Result<Vec<Self::Schedule>, Self::Refusal>;
 
+    /// The same schedule with other launch parameters that tuning tries: none changes code.
+    fn variations(schedule: &Self::Schedule) -> Vec<Self::Schedule>;
+
     /// The tiles that are tried, in the order of preference among equals.
     fn tiles(self) -> &'static [Tile];
 
@@ -59,6 +62,10 @@ pub(super) trait Target: Copy + Debug {
 pub(super) type CandidateOf<T> =
     (Tile, Result<(<T as Target>::Schedule, f64), <T as Target>::Refusal>);
 
+/// The best schedules that tuning varies, and as many as come before what it varies.
+const VARIED: usize = 6;
+const BEFORE_VARIED: usize = 24;
+
 /// A program and a schedule that runs it on a chip. Only planning makes one, so emitting cannot fail.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedFor<T: Target> {
@@ -84,12 +91,17 @@ impl<T: Target> PlannedFor<T> {
         Ok(PlannedFor { bound: bound.clone(), schedule: schedule.clone(), chip })
     }
 
-    /// The same program with every other schedule that runs it, best first as the model sees them.
+    /// The same program with every other schedule that runs it, best first as the model sees them; behind the first of them,
+    /// the best with other launch parameters.
     pub(super) fn contenders(&self) -> Result<Vec<PlannedFor<T>>, T::Refusal> {
-        let others = self.chip.contenders(&self.bound)?.into_iter();
-        let others = others.filter(|schedule| *schedule != self.schedule);
+        let mut others = self.chip.contenders(&self.bound)?;
+        others.retain(|schedule| *schedule != self.schedule);
+        let best = std::iter::once(&self.schedule).chain(&others).take(VARIED);
+        let varied: Vec<T::Schedule> = best.flat_map(T::variations).collect();
+        let behind = others.len().min(BEFORE_VARIED);
+        others.splice(behind..behind, varied);
         let accepted = |schedule| PlannedFor::accept(&schedule, &self.bound, self.chip).ok();
-        Ok(others.filter_map(accepted).collect())
+        Ok(others.into_iter().filter_map(accepted).collect())
     }
 
     /// The same with at most this many CTAs, where there is a limit.

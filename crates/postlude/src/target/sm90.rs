@@ -35,6 +35,12 @@ impl Target for Sm90 {
         plan::contenders(bound, self)
     }
 
+    fn variations(schedule: &Sm90Schedule) -> Vec<Sm90Schedule> {
+        let multiplies = schedule.needs.mainloop.is_some();
+        let of = |raster| Sm90Schedule { raster, ..schedule.clone() };
+        schedule.raster.others().into_iter().filter(|_| multiplies).map(of).collect()
+    }
+
     fn tiles(self) -> &'static [Tile] {
         plan::CANDIDATES
     }

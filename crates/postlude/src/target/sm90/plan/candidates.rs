@@ -373,7 +373,9 @@ impl Needs {
         };
         let hidden = self.epilogue_stores.iter().all(|transfer| !transfer.is_direct());
         let held = self.folds.any() || self.whole_columns > 0 || self.is_busy();
-        self.mainloop.as_ref().is_some_and(plain) && hidden && !held
+        // Any tile takes what it computes: what only one of these could take is refused by its reason, whatever the sizes.
+        let any = self.groups == 1 && self.block_rows == 1 && self.parts() <= 2;
+        self.mainloop.as_ref().is_some_and(plain) && hidden && !held && any
     }
 
     /// Columns of the widest tile of the epilogue.

@@ -89,6 +89,20 @@ impl Raster {
         Raster { group: (GROUP_BYTES / bytes).clamp(2, MOST_CLUSTERS) as u32, ..usual }
     }
 
+    /// Others that may serve better where a launch has few waves: groups along the other dim, and of half and twice as many.
+    pub(crate) fn others(self) -> [Raster; 3] {
+        let order = match self.order {
+            RasterOrder::AlongN => RasterOrder::AlongM,
+            RasterOrder::AlongM => RasterOrder::AlongN,
+        };
+        let group = |group: u32| Raster { group: group.clamp(1, Raster::MOST), ..self };
+        [
+            Raster { order, group: WHOLE_GROUP as u32 },
+            group(self.group / 2),
+            group(self.group.saturating_mul(2)),
+        ]
+    }
+
     /// More only makes the last group ragged.
     pub(super) const MOST: u32 = 1024;
 }
