@@ -12,11 +12,11 @@ use postlude::{Kernel, Options, Problem, Sizes};
 
 use crate::workspace::{read, root};
 
-const RECORDED: &str = "bench/results/h200_random_tiles.tsv";
+const RECORDED: &str = "bench/results/h200_short_tiles.tsv";
 /// What the choices reach of cuBLASLt's best on those rows, in geometric mean: may only grow.
-const LEAST: f64 = 0.92;
+const LEAST: f64 = 0.93;
 /// What a choice has at least of the best schedule of its row.
-const WORST: f64 = 0.75;
+const WORST: f64 = 0.77;
 
 /// A schedule as the recorded columns tell it: kernel, tile, warpgroups, cluster, split K, slices.
 type Columns = [String; 6];
@@ -47,7 +47,11 @@ fn recorded() -> Vec<Timed> {
         let cells: Vec<&str> = line.split('\t').collect();
         let sizes = [2, 3, 4].map(|place| cells[place].parse().unwrap());
         let columns: Columns = std::array::from_fn(|place| cells[5 + place].to_owned());
-        let of_bar: f64 = cells[12].parse().unwrap();
+        // Whole tiles before slices of K are for tuning alone.
+        if cells[11] != "0" {
+            continue;
+        }
+        let of_bar: f64 = cells[15].parse().unwrap();
         if all.last().is_none_or(|row| row.seed != cells[0] || row.sizes != sizes) {
             let seed = cells[0].to_owned();
             all.push(Timed { seed, sizes, of_bar: BTreeMap::new() });
@@ -93,15 +97,10 @@ fn geometric_mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 #[allow(clippy::print_stdout)] // Shown with `--nocapture` alone.
 fn the_model_chooses_what_was_fast_on_recorded_products() {
     let mut rows = Vec::new();
-    let (mut missing, mut unknown) = (0, 0);
+    let mut missing = 0;
     for timed in recorded() {
         let columns = chosen(timed.sizes);
         let found = timed.of_bar.get(&columns).copied();
-        // Two seeds were timed before there were slices of K.
-        if found.is_none() && columns[5] != "1" && timed.of_bar.keys().all(|one| one[5] == "1") {
-            unknown += 1;
-            continue;
-        }
         missing += usize::from(found.is_none());
         // Of a row the fastest schedules are recorded: another one was slower than all of them.
         let of_bar = found.unwrap_or_else(|| timed.slowest());
@@ -119,7 +118,7 @@ fn the_model_chooses_what_was_fast_on_recorded_products() {
     let mean = geometric_mean(rows.iter().map(|row| row.1));
     let best = geometric_mean(rows.iter().map(|row| row.2.best()));
     println!("{} products: chosen {mean:.4}, best of the table {best:.4} of cuBLASLt", rows.len());
-    println!("{missing} choices are not among the fastest schedules, {unknown} were never timed");
+    println!("{missing} choices are not among the fastest schedules");
     assert!(mean >= LEAST, "{mean}");
     assert!(rows[0].0 >= WORST, "{}", rows[0].0);
 }

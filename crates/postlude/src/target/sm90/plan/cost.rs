@@ -4,6 +4,7 @@
 //! Short launches run at the full clock, and waits of every kind count in them; in long ones power limits the clock, and
 //! the slowest part of a stage hides the others. Each has a model of its own for a stage: [`short`] and [`long`].
 
+mod around;
 mod long;
 mod short;
 
@@ -15,27 +16,7 @@ use super::row_cost;
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
 use super::streaming;
-
-/// Cycles around the stages of a tile.
-struct Around {
-    /// Until the CTAs of a cluster have synchronised at the start of a launch: of two, and of more.
-    pair: f64,
-    large_cluster: f64,
-    /// Between the last product of a tile and its last byte: in all, for each slot, and for each of its columns.
-    finish: f64,
-    finish_slot: f64,
-    finish_column: f64,
-    /// How much longer that takes while another warpgroup multiplies.
-    beside_products: f64,
-    /// Of the two cluster barriers of a split K, and for each element of a partial sum.
-    split_k: f64,
-    split_k_element: f64,
-    /// From the last partial sum of a slice of K to the CTA that adds them, and for each element that is written and that is
-    /// read again.
-    slices_meet: f64,
-    slice_written: f64,
-    slice_read: f64,
-}
+use around::Around;
 
 /// Cycles between the last product of a tile and its end for each element that goes straight to memory.
 const DIRECT_ELEMENT: f64 = 0.5;

@@ -4,11 +4,11 @@
 //! clock, L2 is not: a schedule has to do well at both clocks.
 
 use crate::problem::Problem;
-use crate::target::sm90::plan::mainloop::Mainloop;
-use crate::target::sm90::plan::operand::{OperandLoad, STAGE_ROW_BYTES};
-use crate::target::sm90::plan::schedule::Sm90Schedule;
 
-use super::Around;
+use super::super::mainloop::Mainloop;
+use super::super::operand::{OperandLoad, STAGE_ROW_BYTES};
+use super::super::schedule::Sm90Schedule;
+use super::around::Around;
 
 /// Bytes of a row of A, each multiplied with one of B, that one SM takes in a cycle: 2048 elements of 16 bits.
 const MULTIPLIED_BYTES: f64 = 4096.0;

@@ -4,11 +4,11 @@
 //! fitted to, as far as they are short.
 
 use crate::problem::Problem;
-use crate::target::sm90::plan::mainloop::Mainloop;
-use crate::target::sm90::plan::operand::OperandLoad;
-use crate::target::sm90::plan::schedule::Sm90Schedule;
 
-use super::Around;
+use super::super::mainloop::Mainloop;
+use super::super::operand::OperandLoad;
+use super::super::schedule::Sm90Schedule;
+use super::around::Around;
 
 /// How much longer products take than wgmma alone: cooperative, ping-pong, ping-pong with one tile a CTA, and with one math
 /// warpgroup a tile of 64 rows.
