@@ -423,7 +423,7 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
     fn words_in_flight(&self) -> u32 {
         let schedule = self.evaluator.plan.schedule;
         let [_, registers] = schedule.tile.registers(&schedule.needs);
-        match registers - schedule.tile.accumulators() {
+        match registers.saturating_sub(schedule.tile.accumulators()) {
             free if free < MANY_REGISTERS => 4,
             _ if self.finishes_later && schedule.epilogue_loop => MOST_IN_FLIGHT,
             _ => 8,
