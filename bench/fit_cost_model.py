@@ -41,6 +41,8 @@ def read():
             if math.prod(size) >= MOST_SHORT or size[0] <= 64:
                 continue
             row = rows.setdefault((int(line["seed"]), line["row"]), len(rows))
+            if line["swap_ab"] == "1":
+                size[:2] = size[1], size[0]
             tile, cluster = (list(map(int, line[name].split("x"))) for name in ("tile", "cluster"))
             knobs = [line["warpgroups"], line["split_k"], line["slices"], line["waves"], line["stages"]]
             knobs += [line["epilogue_tile"], line["us"], line["ours/bar"]]

@@ -161,8 +161,11 @@ impl<'a> GpuProblem<'a> {
         for candidate in candidates {
             let tile = candidate.tile;
             let size = format!("{} x {}", tile.rows, tile.columns);
+            let mut swap = "";
             let verdict = match candidate.verdict {
                 Ok((schedule, cycles)) => {
+                    swap =
+                        if schedule.knob("swap_ab").is_some() { ", A and B swapped" } else { "" };
                     let mark = if schedule == *taken { ", taken" } else { "" };
                     let stages = schedule.number("stages");
                     format!("{stages} stages, {cycles:.0} cycles{mark}")
@@ -174,7 +177,7 @@ impl<'a> GpuProblem<'a> {
                 Err(refusal) => format!("refused: {refusal}"),
             };
             let (kernel, cluster) = (tile.kernel.name(), tile.cluster);
-            text.push_str(&format!("# {size:<9} cluster {cluster}, {kernel}: {verdict}\n"));
+            text.push_str(&format!("# {size:<9} cluster {cluster}, {kernel}{swap}: {verdict}\n"));
         }
         if let [refusal, ..] = &on_request[..] {
             text.push_str(&format!("# {} others, each {refusal}\n", on_request.len()));

@@ -21,6 +21,7 @@ mod reach;
 mod result;
 mod rewrite;
 mod space;
+mod swap;
 mod types;
 mod value;
 mod verify;

@@ -20,6 +20,7 @@ mod row_pass;
 mod rules;
 mod runs;
 mod stored;
+mod swap;
 mod sweeps;
 mod text;
 mod views;
@@ -56,7 +57,7 @@ pub fn lower(graph: &Graph) -> Result<TileProgram, LowerRefusal> {
             return Err(Rule::ScaledParts.anywhere());
         }
         let program = TileProgram::new(graph, views.stacked(&elements));
-        refuse::refuse(&program).map(|()| program)
+        refuse::refuse(&program).map(|()| program.with_swapped())
     };
     if !windows::has_windows(&graph) {
         return views::sliced(&graph, accept);

@@ -156,6 +156,12 @@ impl Problem {
         Ok(problem)
     }
 
+    /// The same of a graph with A and B swapped, whose rows and columns are whole dims.
+    pub(crate) fn swapped(&self) -> Problem {
+        let (rows, columns) = (self.product_columns(), self.rows);
+        Problem { rows, columns, column_divisor: 1, ..self.clone() }
+    }
+
     /// The sizes of a graph that computes an input of a call with these.
     pub(crate) fn of_computing(&self, graph: &Graph) -> Result<Problem, BindError> {
         Problem::of_sizes(graph, &self.sizes)

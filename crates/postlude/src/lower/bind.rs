@@ -23,6 +23,8 @@ pub struct BoundProgram {
     sizes: Problem,
     /// Where windows of columns begin and how wide they are, in the program's columns.
     windows: Vec<[u32; 2]>,
+    /// The same with A and B swapped.
+    swapped: Option<Arc<BoundProgram>>,
 }
 
 impl BoundProgram {
@@ -33,13 +35,17 @@ impl BoundProgram {
         placements: &Placements,
     ) -> Result<BoundProgram, LowerRefusal> {
         let (graph, views) = (program.graph(), program.views());
-        let own = views.problem(graph, problem);
+        let turned = program.swap_ab.then(|| problem.swapped());
+        let own = views.problem(graph, turned.as_ref().unwrap_or(problem));
         views.refuse(graph, &own)?;
         if !program.by_elements {
             refuse_batches(graph, &own)?;
         }
         let windows = views.bounds(graph, (&own, problem))?;
+        let swapped = program.swapped.as_ref();
+        let swapped = swapped.and_then(|it| BoundProgram::new(it, problem, placements).ok());
         Ok(BoundProgram {
+            swapped: swapped.map(Arc::new),
             windows,
             sizes: problem.clone(),
             placements: views.placements(graph, &own, placements),
@@ -52,6 +58,11 @@ impl BoundProgram {
     /// The program.
     pub(crate) fn program(&self) -> &Arc<TileProgram> {
         &self.program
+    }
+
+    /// The same call with A and B swapped, where that computes the same.
+    pub(crate) fn swapped(&self) -> Option<&BoundProgram> {
+        self.swapped.as_deref()
     }
 
     /// The program's own sizes: those of its slices.

@@ -31,6 +31,8 @@ impl TileProgram {
         }
         TileProgram {
             by_elements: true,
+            swapped: None,
+            swap_ab: false,
             body_inputs: program::inputs(&graph, |id| live[id.index()]),
             sizes,
             passes: vec![0; count],

@@ -1,5 +1,7 @@
 //! The tile program: the graph of one launch, and what every later stage asks of it.
 
+use std::sync::Arc;
+
 use crate::graph::{Axes, Graph, InputId, Kind, NodeId, Op, Output};
 use crate::shape::Dim;
 
@@ -51,6 +53,10 @@ pub struct TileProgram {
     pub(crate) body_inputs: Vec<InputId>,
     /// Dims whose sizes are computed with or bound an index, each once.
     pub(crate) sizes: Vec<Dim>,
+    /// The same with A and B swapped, where that computes the same.
+    pub(super) swapped: Option<Arc<TileProgram>>,
+    /// Whether A and B are swapped in this one.
+    pub(crate) swap_ab: bool,
 }
 
 impl TileProgram {
@@ -100,6 +106,8 @@ impl TileProgram {
             body_inputs: inputs(&graph, |id| live[id.index()]),
             computed,
             by_elements: false,
+            swapped: None,
+            swap_ab: false,
             live,
             passes,
             after_reductions,

@@ -189,7 +189,7 @@ impl FromStr for TileProgram {
         if !by_elements {
             refuse(&program)?;
         }
-        Ok(program)
+        Ok(program.with_swapped())
     }
 }
 

@@ -54,7 +54,7 @@ impl Target for Sm90 {
     }
 
     fn cycles(self, schedule: &Sm90Schedule, bound: &BoundProgram, spilled: u32) -> f64 {
-        plan::cycles(schedule, bound.problem(), self, spilled)
+        plan::cycles(schedule, own(schedule, bound).problem(), self, spilled)
     }
 
     fn limited(schedule: Sm90Schedule, grid_limit: u32) -> Sm90Schedule {
@@ -62,10 +62,17 @@ impl Target for Sm90 {
     }
 
     fn emit(planned: &PlannedFor<Sm90>, math: MathMode, overlaps: bool) -> Entry {
-        emit::emit(planned.bound().program(), planned.schedule(), math, overlaps)
+        let bound = own(planned.schedule(), planned.bound());
+        emit::emit(bound.program(), planned.schedule(), math, overlaps)
     }
 
     fn launch(planned: &PlannedFor<Sm90>, scalars: &[Option<f64>]) -> Launch {
-        emit::launch(planned.bound(), planned.schedule(), planned.chip(), scalars)
+        let bound = own(planned.schedule(), planned.bound());
+        emit::launch(bound, planned.schedule(), planned.chip(), scalars)
     }
+}
+
+/// The program that an accepted schedule runs of a call.
+fn own<'a>(schedule: &Sm90Schedule, bound: &'a BoundProgram) -> &'a BoundProgram {
+    schedule.own(bound).unwrap_or_else(|| panic!("compiler bug: no program with A and B swapped"))
 }

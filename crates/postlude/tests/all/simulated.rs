@@ -16,6 +16,7 @@ mod nested;
 mod problems;
 mod rows;
 mod scales;
+mod swapped_operands;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

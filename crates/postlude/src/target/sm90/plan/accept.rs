@@ -15,6 +15,7 @@ pub(crate) fn accept(
     bound: &BoundProgram,
     chip: Sm90,
 ) -> Result<(), Sm90Refusal> {
+    let bound = schedule.own(bound).ok_or(Sm90Refusal::Knob { knob: "swap_ab" })?;
     let (program, problem) = (bound.program(), bound.problem());
     let needs = accepted_needs(bound)?;
     if !schedule.needs.covers(&needs)

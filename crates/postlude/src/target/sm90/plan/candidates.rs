@@ -365,7 +365,7 @@ impl Needs {
     }
 
     /// Whether TMA brings in both operands of one product and takes away its outputs, and the epilogue computes little.
-    fn is_light(&self) -> bool {
+    pub(super) fn is_light(&self) -> bool {
         let plain = |mainloop: &Mainloop| {
             let uneven = mainloop.ragged || mainloop.masked || mainloop.split;
             let summed = mainloop.promoted || mainloop.scaling.count() > 0;

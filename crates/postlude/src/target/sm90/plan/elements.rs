@@ -32,6 +32,7 @@ impl Needs {
     pub(super) fn of_elements(program: &TileProgram) -> Needs {
         Needs {
             mainloop: None,
+            swap_ab: false,
             epilogue_loads: Vec::new(),
             epilogue_stores: vec![EpilogueTransfer::Strided; program.graph().outputs().len()],
             slots: SlotCounts::default(),

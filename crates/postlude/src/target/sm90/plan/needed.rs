@@ -30,6 +30,7 @@ pub(super) fn needed(
     let of_pass = |pass: &Vec<Reduction>| pass.iter().map(|one| one.words()).sum();
     let mut needs = Needs {
         mainloop: Mainloop::of(program, problem, placements),
+        swap_ab: program.swap_ab,
         epilogue_loads: place::epilogue_loads(program, problem, placements, windows),
         epilogue_stores: place::epilogue_stores(program, problem, placements, windows),
         slots: SlotCounts::default(),

@@ -32,6 +32,8 @@ pub(crate) struct SlotCounts {
 pub(crate) struct Needs {
     /// What its products need; `None` where it has none.
     pub(crate) mainloop: Option<Mainloop>,
+    /// Whether A and B are swapped: a tile's rows are columns of the product.
+    pub(crate) swap_ab: bool,
     /// How each tile operand is loaded, in the order of the signature.
     pub(crate) epilogue_loads: Vec<EpilogueTransfer>,
     /// How each output is stored, in the order of the signature.
@@ -79,6 +81,7 @@ impl Needs {
         let (block_rows, block_words, work, lines) = (1, 0, 0, 0);
         Needs {
             mainloop: Some(Mainloop::plain()),
+            swap_ab: false,
             epilogue_loads,
             epilogue_stores,
             slots,
@@ -176,6 +179,7 @@ impl Needs {
             && rows
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
+            && self.swap_ab == other.swap_ab
             && self.column_values == other.column_values
             // Where threads hold rows, no partial result leaves a CTA.
             && (self.rows.is_some() || self.folds == other.folds)

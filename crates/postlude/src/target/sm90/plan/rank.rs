@@ -35,14 +35,25 @@ pub(crate) struct Ranked {
     pub(crate) cycles: f64,
 }
 
+impl Ranked {
+    /// A schedule with the raster and the slices that serve a problem best.
+    fn of(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90) -> Ranked {
+        let raster = Raster::of(schedule.tile, &schedule.needs, problem);
+        let mut schedule = Sm90Schedule { raster, ..schedule.clone() };
+        let cycles = slice(&mut schedule, problem, chip, cost::cycles);
+        Ranked { schedule, cycles }
+    }
+}
+
 /// Numbers of rows that tiles are chosen for: this many from each power of two to the next.
 const BETWEEN: usize = 8;
 const LEAST_ROWS: f64 = 64.0;
 const POWERS: usize = 8;
 /// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
 const FEW: usize = 12;
-/// As many more that short launches take.
+/// As many more that short launches take, and with A and B swapped.
 const FEW_SHORT: usize = 8;
+const FEW_SWAPPED: usize = 8;
 
 /// Numbers of slices of K that a tile is timed with.
 const SLICES_TRIED: usize = 3;
@@ -72,10 +83,11 @@ pub(crate) fn candidates(bound: &BoundProgram, chip: Sm90) -> Result<Vec<Candida
         let ranked = Ranked { schedule: Sm90Schedule::of_elements(&needs), cycles: 0.0 };
         return Ok(vec![Candidate { tile: elements::ELEMENTS, verdict: Ok(ranked) }]);
     }
-    judged(bound.problem(), &needs, chip)
+    judged(bound, &needs, chip)
 }
 
-fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
+fn judged(bound: &BoundProgram, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>, Sm90Refusal> {
+    let problem = bound.problem();
     let mut fitting: Vec<Sm90Schedule> = needs
         .tiles()
         .filter(|tile| tile.is_automatic(needs))
@@ -89,21 +101,24 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
     fitting.retain(|schedule| schedule.has_whole_spans(problem));
     // Few rows have tiles of their own: all others lose more on them than a module costs. So have widened operands.
     let widened = needs.mainloop.as_ref().is_some_and(Mainloop::is_widened);
-    let few = if widened || (needs.mainloop.is_some() && problem.rows <= cost::FEW_ROWS) {
-        let tiles = fitting.iter().map(|schedule| schedule.tile);
-        tiles.filter(|tile| !tile.is_for_short()).collect()
-    } else {
-        few(&fitting, problem, chip)
-    };
+    let own = widened || (needs.mainloop.is_some() && problem.rows <= cost::FEW_ROWS);
     let short = is_short(needs, problem);
+    let (few, swapped) = if own {
+        let tiles = fitting.iter().map(|schedule| schedule.tile);
+        (tiles.filter(|tile| !tile.is_for_short()).collect(), Vec::new())
+    } else {
+        let mut shared = Shared::new(problem, chip);
+        let of_short = |schedule: &&Sm90Schedule| schedule.tile.is_for_short();
+        let (more, usual): (Vec<&Sm90Schedule>, Vec<&Sm90Schedule>) =
+            fitting.iter().partition(of_short);
+        let few = [shared.take(&usual, FEW), shared.take(&more, FEW_SHORT)].concat();
+        (few, if short { swapped(bound, shared) } else { Vec::new() })
+    };
     let judge = |tile: &Tile| {
         let schedule = fitting.iter().find(|schedule| schedule.tile == *tile);
         let verdict = match schedule {
             Some(schedule) if few.contains(tile) && (short || !tile.is_for_short()) => {
-                let raster = Raster::of(*tile, needs, problem);
-                let mut schedule = Sm90Schedule { raster, ..schedule.clone() };
-                let cycles = slice(&mut schedule, problem, chip, cost::cycles);
-                Ok(Ranked { schedule, cycles })
+                Ok(Ranked::of(schedule, problem, chip))
             }
             _ if !tile.takes(needs) => Err(Sm90Refusal::OperandTile),
             None if fit(*tile, needs, chip).is_some_and(|one| !one.has_whole_spans(problem)) => {
@@ -120,7 +135,35 @@ fn judged(problem: &Problem, needs: &Needs, chip: Sm90) -> Result<Vec<Candidate>
         };
         Candidate { tile: *tile, verdict }
     };
-    Ok(needs.tiles().map(judge).collect())
+    Ok(needs.tiles().map(judge).chain(swapped).collect())
+}
+
+/// The tiles that a short launch takes by itself with A and B swapped.
+fn swapped(bound: &BoundProgram, mut shared: Shared) -> Vec<Candidate> {
+    let Some((bound, needs)) = swapped_needs(bound) else { return Vec::new() };
+    let (problem, chip) = (bound.problem(), shared.chip);
+    let tiles = needs.tiles().filter(|tile| tile.is_automatic(&needs));
+    let fitting: Vec<Sm90Schedule> = tiles
+        .filter_map(|tile| fit(*tile, &needs, chip))
+        .filter(|schedule| schedule.counts(problem))
+        .collect();
+    let taken = shared.take(&fitting.iter().collect::<Vec<_>>(), FEW_SWAPPED);
+    let taken = fitting.into_iter().filter(|schedule| taken.contains(&schedule.tile));
+    let candidate = |schedule: Sm90Schedule| {
+        let verdict = Ok(Ranked::of(&schedule, problem, chip));
+        Candidate { tile: schedule.tile, verdict }
+    };
+    taken.map(candidate).collect()
+}
+
+/// A short launch with A and B swapped, and what it needs, where TMA moves all tiles of its epilogue: threads that did would
+/// take one element at a time.
+fn swapped_needs(bound: &BoundProgram) -> Option<(&BoundProgram, Needs)> {
+    let swapped = bound.swapped()?;
+    let needs = accepted_needs(swapped).ok()?;
+    let loaded = needs.epilogue_loads.iter().all(|transfer| transfer.major().is_some());
+    let suits = loaded && needs.is_light() && is_short(&needs, swapped.problem());
+    suits.then_some((swapped, needs))
 }
 
 /// Whether a launch is short, so that it takes more tiles by itself.
@@ -146,49 +189,61 @@ fn slice(schedule: &mut Sm90Schedule, problem: &Problem, chip: Sm90, cycles: Mod
     best.1
 }
 
-/// A few tiles that together lose least to the best one, whatever the number of rows: each next one is the one that helps
-/// most. More rows weigh more, for they take longer.
-fn few(schedules: &[Sm90Schedule], problem: &Problem, chip: Sm90) -> Vec<Tile> {
-    let steps = 0..=BETWEEN * POWERS;
-    let rows = steps.map(|step| LEAST_ROWS * (step as f64 / BETWEEN as f64).exp2());
-    // Most sizes are multiples of 8.
-    let usual: Vec<(Problem, f64)> = rows
-        .map(|rows| {
+/// Tiles that together lose least to the best one, whatever the number of rows, so that all of those share a few modules.
+struct Shared {
+    chip: Sm90,
+    /// Problems of usual numbers of rows. More rows weigh more, for they take longer.
+    usual: Vec<(Problem, f64)>,
+    /// What each of them takes with the best tile so far, as a logarithm.
+    best: Vec<f64>,
+}
+
+impl Shared {
+    fn new(problem: &Problem, chip: Sm90) -> Shared {
+        let steps = 0..=BETWEEN * POWERS;
+        let rows = steps.map(|step| LEAST_ROWS * (step as f64 / BETWEEN as f64).exp2());
+        // Most sizes are multiples of 8.
+        let of = |rows: f64| {
             let problem = Problem { rows: (rows / 8.0).round() as usize * 8, ..problem.clone() };
             (problem, rows.sqrt().sqrt())
-        })
-        .collect();
-    let cycles = |schedule: &Sm90Schedule| -> Vec<f64> {
-        let (mut sliced, for_short) = (schedule.clone(), schedule.tile.is_for_short());
+        };
+        let usual: Vec<(Problem, f64)> = rows.map(of).collect();
+        Shared { chip, best: vec![f64::INFINITY; usual.len()], usual }
+    }
+
+    /// What the usual problems take with a schedule.
+    fn cycles(&self, schedule: &Sm90Schedule) -> Vec<f64> {
+        let (mut sliced, swap_ab) = (schedule.clone(), schedule.needs.swap_ab);
+        let for_short = swap_ab || schedule.tile.is_for_short();
         let best = |(problem, _): &(Problem, f64)| {
             if for_short && !is_short(&schedule.needs, problem) {
                 return f64::INFINITY;
             }
-            slice(&mut sliced, problem, chip, cost::shared_cycles).ln()
+            let turned = swap_ab.then(|| problem.swapped());
+            let problem = turned.as_ref().unwrap_or(problem);
+            slice(&mut sliced, problem, self.chip, cost::shared_cycles).ln()
         };
-        usual.iter().map(best).collect()
-    };
-    let all: Vec<Vec<f64>> = schedules.iter().map(cycles).collect();
-    let mut taken = vec![f64::INFINITY; usual.len()];
-    let mut few = Vec::new();
-    for (count, for_short) in [(FEW, false), (FEW_SHORT, true)] {
-        let places = 0..schedules.len();
-        let places: Vec<usize> =
-            places.filter(|place| schedules[*place].tile.is_for_short() == for_short).collect();
+        self.usual.iter().map(best).collect()
+    }
+
+    /// Takes tiles, each next one the one that helps most.
+    fn take(&mut self, schedules: &[&Sm90Schedule], count: usize) -> Vec<Tile> {
+        let all: Vec<Vec<f64>> = schedules.iter().map(|schedule| self.cycles(schedule)).collect();
+        let mut taken = Vec::new();
         for _ in 0..count {
-            let with = |place: &usize| -> f64 {
-                let best = all[*place].iter().zip(&taken).map(|(cost, taken)| cost.min(*taken));
-                best.zip(&usual).map(|(cost, (_, weight))| cost * weight).sum()
+            let with = |cycles: &[f64]| -> f64 {
+                let best = cycles.iter().zip(&self.best).map(|(cost, best)| cost.min(*best));
+                best.zip(&self.usual).map(|(cost, (_, weight))| cost * weight).sum()
             };
-            let next = places.iter().copied().min_by(|a, b| with(a).total_cmp(&with(b)));
+            let next = (0..all.len()).min_by(|a, b| with(&all[*a]).total_cmp(&with(&all[*b])));
             let Some(place) = next else { break };
-            taken.iter_mut().zip(&all[place]).for_each(|(taken, cost)| *taken = taken.min(*cost));
-            if !few.contains(&schedules[place].tile) {
-                few.push(schedules[place].tile);
+            self.best.iter_mut().zip(&all[place]).for_each(|(best, cost)| *best = best.min(*cost));
+            if !taken.contains(&schedules[place].tile) {
+                taken.push(schedules[place].tile);
             }
         }
+        taken
     }
-    few
 }
 
 /// Every schedule that fits, best first; at least one. Behind the tiles that planning takes by itself come smaller
@@ -203,7 +258,7 @@ pub(crate) fn schedules(
         return Ok(vec![Sm90Schedule::of_elements(&needs)]);
     }
     let problem = bound.problem();
-    let candidates = judged(problem, &needs, chip)?;
+    let candidates = judged(bound, &needs, chip)?;
     let mut ranked: Vec<Ranked> =
         candidates.into_iter().filter_map(|candidate| candidate.verdict.ok()).collect();
     // A stable sort: among equals the table's order decides.
@@ -229,12 +284,21 @@ pub(crate) fn contenders(
     chip: Sm90,
 ) -> Result<Vec<Sm90Schedule>, Sm90Refusal> {
     let needs = accepted_needs(bound)?;
-    let problem = bound.problem();
-    let fitting = needs.tiles().filter_map(|tile| fit(*tile, &needs, chip));
-    let mut ranked: Vec<Ranked> = fitting
+    let swapped = swapped_needs(bound).into_iter();
+    let swapped = swapped.flat_map(|(bound, needs)| every(bound.problem(), &needs, chip));
+    let mut ranked: Vec<Ranked> = every(bound.problem(), &needs, chip);
+    ranked.extend(swapped);
+    ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
+    Ok(ranked.into_iter().map(|ranked| ranked.schedule).collect())
+}
+
+/// The schedules of all tiles that fit, whole and in slices.
+fn every(problem: &Problem, needs: &Needs, chip: Sm90) -> Vec<Ranked> {
+    let fitting = needs.tiles().filter_map(|tile| fit(*tile, needs, chip));
+    fitting
         .filter(|schedule| schedule.counts(problem) && schedule.has_whole_spans(problem))
         .flat_map(|schedule| {
-            let raster = Raster::of(schedule.tile, &needs, problem);
+            let raster = Raster::of(schedule.tile, needs, problem);
             let schedule = Sm90Schedule { raster, ..schedule };
             let ranked = |schedule: Sm90Schedule| {
                 let cycles = cost::cycles(&schedule, problem, chip);
@@ -251,9 +315,7 @@ pub(crate) fn contenders(
             sliced.truncate(SLICES_TRIED);
             sliced.into_iter().chain([ranked(schedule)]).collect::<Vec<_>>()
         })
-        .collect();
-    ranked.sort_by(|a, b| a.cycles.total_cmp(&b.cycles));
-    Ok(ranked.into_iter().map(|ranked| ranked.schedule).collect())
+        .collect()
 }
 
 /// The schedule of a tile, whether planning would take it by itself or not; `None` where it does not fit.
@@ -334,7 +396,10 @@ mod tests {
             for modules in [few, many] {
                 let tiles: Vec<Tile> = modules.iter().map(|schedule| schedule.tile).collect();
                 // With slices of K and without.
-                assert!(modules.len() <= 2 * (FEW + FEW_SHORT), "step {step}: {tiles:?}");
+                assert!(
+                    modules.len() <= 2 * (FEW + FEW_SHORT + FEW_SWAPPED),
+                    "step {step}: {tiles:?}"
+                );
             }
         }
     }

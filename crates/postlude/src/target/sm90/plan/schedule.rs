@@ -2,7 +2,7 @@
 //!
 //! Code depends on it and on dtypes alone; sizes and strides are parameters of the kernel.
 
-use crate::lower::least_common_multiple;
+use crate::lower::{BoundProgram, least_common_multiple};
 use crate::problem::Problem;
 use crate::target::tile::Tile;
 
@@ -63,6 +63,11 @@ pub(crate) struct Sm90Schedule {
 impl Sm90Schedule {
     /// The first line of its text.
     pub(super) const OPENING: &str = "schedule sm90 {";
+
+    /// The program that it runs of a call: with A and B swapped or not; `None` where they cannot be.
+    pub(crate) fn own<'a>(&self, bound: &'a BoundProgram) -> Option<&'a BoundProgram> {
+        if self.needs.swap_ab { bound.swapped() } else { Some(bound) }
+    }
 
     /// Columns of the sums that are promoted at a time, where a stage's are.
     pub(crate) fn promoted_columns(&self) -> Option<u32> {
@@ -154,9 +159,11 @@ impl Sm90Schedule {
         }
     }
 
-    /// Multiply-adds of all tiles of a problem, what lies beyond its edges counted.
+    /// Multiply-adds of all tiles of a call's problem, what lies beyond its edges counted.
     pub(crate) fn multiply_adds(&self, problem: &Problem) -> u64 {
         let Some(mainloop) = &self.needs.mainloop else { return 0 };
+        let turned = self.needs.swap_ab.then(|| problem.swapped());
+        let problem = turned.as_ref().unwrap_or(problem);
         let [rows, columns] = self.cluster_size().map(|size| size as usize);
         let rows = self.clusters(problem)[0] as usize * rows;
         let columns = problem.product_columns().next_multiple_of(columns);

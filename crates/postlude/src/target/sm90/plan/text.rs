@@ -34,7 +34,11 @@ impl fmt::Display for Sm90Schedule {
         let depth = self.needs.mainloop.as_ref().map_or(0, Mainloop::depth);
         writeln!(f, "    tile {rows} x {columns} x {depth}")?;
         writeln!(f, "    math_warpgroups {math_warpgroups}")?;
-        let multicast = match (cluster.columns() > 1, cluster.rows() > 1) {
+        let mut shared = [cluster.columns() > 1, cluster.rows() > 1];
+        if self.needs.swap_ab {
+            shared.reverse();
+        }
+        let multicast = match shared.into() {
             _ if self.needs.mainloop.is_none() => "",
             (false, false) => "",
             (true, false) => "  # multicast of A",
@@ -42,6 +46,9 @@ impl fmt::Display for Sm90Schedule {
             (true, true) => "  # multicast of A and B",
         };
         writeln!(f, "    cluster {} x {}{multicast}", cluster.rows(), cluster.columns())?;
+        if self.needs.swap_ab {
+            writeln!(f, "    swap_ab 1  # rows of a tile are columns of the product")?;
+        }
         if cluster.split_k() > 1 {
             writeln!(f, "    split_k {}", cluster.split_k())?;
         }
@@ -162,7 +169,8 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 32] = [
+const NUMBERS: [&str; 33] = [
+    "swap_ab",
     "ctas",
     "ragged",
     "masked",
@@ -341,6 +349,7 @@ impl Knobs {
         let (stages, wgmma_in_flight) = (of_products("stages")?, of_products("wgmma_in_flight")?);
         let needs = Needs {
             mainloop,
+            swap_ab: given("swap_ab").unwrap_or(0) > 0,
             epilogue_loads: self.loads.ok_or(missing("epilogue_loads"))?,
             epilogue_stores: self.stores.ok_or(missing("epilogue_stores"))?,
             slots: self.slots,
