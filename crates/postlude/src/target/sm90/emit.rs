@@ -8,6 +8,7 @@
 mod batch;
 mod block_scale;
 mod chip;
+mod divisor;
 mod elements;
 mod epilogue;
 mod fragment;

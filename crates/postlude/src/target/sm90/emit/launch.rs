@@ -15,6 +15,7 @@ use crate::target::sm90::plan::{
     Workspace, operands, widened_operand,
 };
 
+use super::divisor;
 use super::host;
 use super::operand::Part;
 use super::slot::SlotLayout;
@@ -67,6 +68,10 @@ fn facts(
     }
     let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
     parameters.extend(raster.map(Parameter::U32));
+    if !problem.segmented {
+        let divisors = schedule.raster_divisors(problem);
+        parameters.extend(divisors.into_iter().flat_map(divisor::parameters));
+    }
     let sizes = problem.shape(&program.sizes);
     parameters.extend(sizes.into_iter().map(|size| Parameter::U32(size as u32)));
     parameters.extend(bound.windows().iter().flatten().map(|bound| Parameter::U32(*bound)));
@@ -115,6 +120,7 @@ fn facts(
     if partial_sums > 0 {
         let whole = schedule.whole_clusters(problem, chip);
         parameters.push(Parameter::U32(schedule.split_k_slices));
+        parameters.extend(divisor::parameters(u64::from(schedule.split_k_slices)));
         parameters.push(Parameter::U32(whole as u32));
         parameters.push(Parameter::Pointer { buffer: Buffer::WORKSPACE, offset: 0 });
     }

@@ -13,6 +13,7 @@ use crate::target::sm90::plan::{
 
 use super::batch::{BatchDims, Batching, ListTable};
 use super::block_scale::ScaleParameter;
+use super::divisor::{Divisor, RasterDivisors};
 use super::memory::{ColumnWindow, Memory};
 use super::operand::{Operand, Part};
 use super::segments::Ends;
@@ -80,6 +81,8 @@ pub(super) struct Parameters<'k> {
     /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
     pub(super) along_m: Reg<'k, U32>,
+    /// What it divides by; segments say that on the device.
+    pub(super) divisors: Option<RasterDivisors<'k>>,
     /// Sizes of dims that are computed with.
     pub(super) sizes: Vec<(Dim, Reg<'k, U32>)>,
     pub(super) sources: Vec<(InputId, Source<'k>)>,
@@ -93,6 +96,7 @@ pub(super) struct Parameters<'k> {
 /// Slices of K.
 pub(super) struct SliceParameters<'k> {
     pub(super) count: Reg<'k, U32>,
+    pub(super) by_count: Divisor<'k>,
     /// Clusters of tiles that have all of K, before those that are cut.
     pub(super) whole: Reg<'k, U32>,
     pub(super) sums: PointerParameter<'k>,
@@ -218,6 +222,12 @@ impl<'k> Parameters<'k> {
         let lists = graph.ends().or(graph.contraction_ends()).or(graph.row_counts());
         let ends = lists.map(|_| Ends::declare(k));
         let [group, along_m] = ["group", "columns_grouped"].map(number);
+        let divisors = (!graph.space().is_segmented()).then(|| RasterDivisors {
+            batch: Divisor::declare(k, "batch_tiles"),
+            group: Divisor::declare(k, "group_tiles"),
+            height: Divisor::declare(k, "height"),
+            last_height: Divisor::declare(k, "last_height"),
+        });
         let sizes = program.sizes.iter().enumerate();
         let sizes =
             sizes.map(|(place, dim)| (dim.clone(), number(&format!("size{place}")))).collect();
@@ -242,6 +252,7 @@ impl<'k> Parameters<'k> {
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
         let slices = (schedule.split_k_slices > 1).then(|| SliceParameters {
             count: number("slices"),
+            by_count: Divisor::declare(k, "slices"),
             whole: number("whole_clusters"),
             sums: k.parameter_pointer("partial_sums"),
         });
@@ -257,6 +268,7 @@ impl<'k> Parameters<'k> {
             ends,
             group,
             along_m,
+            divisors,
             sizes,
             sources,
             destinations,

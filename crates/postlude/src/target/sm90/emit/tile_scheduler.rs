@@ -8,6 +8,7 @@ use crate::target::sm90::plan::{EpilogueTransfer, Mainloop, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
 use super::batch::{Batch, BatchDims};
+use super::divisor::{Divisor, RasterDivisors};
 use super::operand::grid;
 use super::parameters::Parameters;
 use super::segments::{Contraction, Ends, Segments, Walk};
@@ -23,6 +24,8 @@ pub(super) struct TileScheduler<'k, C> {
     /// Clusters along columns.
     columns: Reg<'k, U32>,
     group: Reg<'k, U32>,
+    /// What numbers of tiles are divided by, where the host knows it.
+    divisors: Option<RasterDivisors<'k>>,
     total: Reg<'k, U32>,
     /// Tiles along rows and along columns, with those beyond the edges that fill clusters.
     tiles: [Reg<'k, U32>; 2],
@@ -74,6 +77,7 @@ pub(super) struct WorkTile<'k> {
 struct Cut<'k> {
     /// Slices of a tile that is cut, and clusters of tiles before it that are not.
     count: Reg<'k, U32>,
+    by_count: Divisor<'k>,
     whole: Reg<'k, U32>,
     /// Steps of a slice along K.
     steps: Reg<'k, U32>,
@@ -152,8 +156,9 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let steps = if splits > 1 { up(steps, splits) } else { steps };
         let slices = slices.map(|cut| Cut {
             count: cut.count,
+            by_count: cut.by_count,
             whole: cut.whole,
-            steps: (steps + (cut.count - 1)) / cut.count,
+            steps: cut.by_count.divide(steps + (cut.count - 1)),
         });
         let rank = k.cluster_rank();
         TileScheduler {
@@ -163,6 +168,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             along_m,
             columns,
             group: parameters.group,
+            divisors: parameters.divisors,
             total,
             tiles: [rows * tile.cluster.rows(), columns * tile.cluster.columns()],
             per_batch,
@@ -272,15 +278,25 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             let extents = [columns.select(rows, self.along_m), rows.select(columns, self.along_m)];
             (segment.number, number - segment.first_tile, extents)
         } else {
-            let batch = number / self.per_batch;
+            let batch = match self.divisors {
+                Some(by) => by.batch.divide(number),
+                None => number / self.per_batch,
+            };
             (batch, number - batch * self.per_batch, self.extents)
         };
         let per_group = other * self.group;
-        let group_number = within / per_group;
+        let group_number = match self.divisors {
+            Some(by) => by.group.divide(within),
+            None => within / per_group,
+        };
         let first = group_number * self.group;
-        let height = (grouped - first).min(self.group);
+        let left = grouped - first;
+        let height = left.min(self.group);
         let place = within - group_number * per_group;
-        let along = place / height;
+        let along = match self.divisors {
+            Some(by) => by.last_height.select(by.height, left.lt(self.group)).divide(place),
+            None => place / height,
+        };
         let across = place - along * height + first;
         let row = along.select(across, self.along_m);
         let column = across.select(along, self.along_m);
@@ -332,10 +348,10 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
 
     /// The cluster and the slice of a work tile: slices of a cluster's tiles follow one another, behind whole tiles.
     fn slice(&self, cut: Cut<'k>, number: Reg<'k, U32>) -> (Reg<'k, U32>, Slice<'k>) {
-        let Cut { count, whole, steps } = cut;
+        let Cut { count, by_count, whole, steps } = cut;
         let is_whole = number.lt(whole);
         let behind = number - whole;
-        let among = behind / count;
+        let among = by_count.divide(behind);
         let part = behind - among * count;
         let cluster = number.select(among + whole, is_whole);
         let part = self.k.imm(0).select(part, is_whole);

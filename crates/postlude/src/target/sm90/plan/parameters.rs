@@ -103,6 +103,8 @@ impl Parameters {
         // Sizes, with those of batch dims behind the first, and the order of tiles.
         all.words(4 + batch_dims + program.sizes.len());
         let (graph, segmented) = (program.graph(), program.graph().space().is_segmented());
+        // What the order of tiles divides by.
+        all.words(if segmented { 0 } else { 8 });
         if segmented || graph.contraction_ends().or(graph.row_counts()).is_some() {
             // Where segments end, or how many rows are used, and how far these numbers lie apart.
             all.push(2, 8, 8);
@@ -133,8 +135,8 @@ impl Parameters {
         if needs.folds.any() {
             all.push(4, 8, 8);
         } else if needs.mainloop.is_some() {
-            // Slices of K and their partial sums.
-            all.words(1);
+            // Slices of K, by which numbers are divided, whole tiles before them and their partial sums.
+            all.words(4);
             all.push(1, 8, 8);
         }
         all

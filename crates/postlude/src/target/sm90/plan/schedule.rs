@@ -10,7 +10,7 @@ use super::chip::Sm90;
 use super::hints::Hints;
 use super::needs::Needs;
 use super::partials::FoldWords;
-use super::raster::Raster;
+use super::raster::{Raster, RasterOrder};
 
 /// Words of partial results along rows of which two blocks' do not fit into registers beside the accumulators.
 const MANY_ROW_WORDS: u32 = 16;
@@ -129,6 +129,19 @@ impl Sm90Schedule {
         let parts = if problem.segmented { problem.batch.min(problem.rows) as u64 } else { 0 };
         let along_rows = (sizes[0] + parts * rows / 2).div_ceil(rows).max(parts);
         [along_rows, sizes[1].div_ceil(columns)]
+    }
+
+    /// What the raster divides numbers of clusters by: those of a batch, those of a group, and the clusters side by side in a
+    /// group and in the last one.
+    pub(crate) fn raster_divisors(&self, problem: &Problem) -> [u64; 4] {
+        let [rows, columns] = self.clusters(problem).map(|count| count.max(1));
+        let (grouped, other) = match self.raster.order {
+            RasterOrder::AlongM => (columns, rows),
+            RasterOrder::AlongN => (rows, columns),
+        };
+        let group = u64::from(self.raster.group);
+        let last = grouped - (grouped - 1) / group * group;
+        [rows.saturating_mul(columns), other.saturating_mul(group), group, last]
     }
 
     /// Products of all rows and columns.

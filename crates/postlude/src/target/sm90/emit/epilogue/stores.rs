@@ -561,8 +561,8 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
         }
     }
 
-    /// Waits until all stores are complete.
+    /// Waits until stores have read all slots: memory holds what they write when the launch has ended.
     pub(super) fn drain(&self) {
-        self.issue(|| self.k.bulk_wait(0, WaitFor::Complete));
+        self.issue(|| self.k.bulk_wait(0, WaitFor::Read));
     }
 }
