@@ -433,6 +433,9 @@ fn every_way_of_an_operand_is_right() {
         if wanted.iter().any(|load| load.starts_with("elements")) {
             wanted = wanted.map(|load| if load == "staggered" { "elements_k_major" } else { load });
         }
+        if taken.knob("swap_ab").is_some() {
+            wanted.reverse();
+        }
         assert_eq!(words(&taken, "operands"), wanted, "{}", bound.about);
     });
 }
@@ -469,10 +472,14 @@ fn every_epilogue_store_is_right() {
         for name in ["plain", "wide", "two_outputs", "batch"] {
             let taken =
                 check(&bound(name, [2, *rows, *columns, 72], Layout::Packed), None, *layout);
-            assert!(
-                words(&taken, "epilogue_stores").iter().all(|store| store == transfer),
-                "{name}"
-            );
+            // With A and B swapped, rows of a tile are columns of the output.
+            let wanted = match (taken.knob("swap_ab"), *transfer) {
+                (Some(_), "tma") => "tma_transposed",
+                (Some(_), "tma_transposed") => "tma",
+                (_, transfer) => transfer,
+            };
+            let stores = words(&taken, "epilogue_stores");
+            assert!(stores.iter().all(|store| store == wanted), "{name}: {stores:?}");
         }
     });
 }
