@@ -100,6 +100,13 @@ impl<T: Target> PlannedFor<T> {
         let varied: Vec<T::Schedule> = best.flat_map(T::variations).collect();
         let behind = others.len().min(BEFORE_VARIED);
         others.splice(behind..behind, varied);
+        // Two of the best may be each other's variations.
+        let mut seen = vec![self.schedule.clone()];
+        others.retain(|schedule| {
+            let is_new = !seen.contains(schedule);
+            seen.extend(is_new.then(|| schedule.clone()));
+            is_new
+        });
         let accepted = |schedule| PlannedFor::accept(&schedule, &self.bound, self.chip).ok();
         Ok(others.into_iter().filter_map(accepted).collect())
     }

@@ -54,7 +54,7 @@ pub(crate) const BROKEN: &[Broken] = &[
     broken("store slot not awaited", Base::Plain, Edit::Drop(Which::All, "wait_group.read"), Diagnosis::OverwriteUnderCopy, "stmatrix").within("stores"),
     broken("store slot awaited one too late", Base::Plain, Edit::Replace(Which::All, "wait_group.read", "read 1", "read 2"), Diagnosis::OverwriteUnderCopy, "stmatrix").within("stores"),
     broken("stores not in a group", Base::Plain, Edit::Drop(Which::All, "cp.async.bulk.commit_group"), Diagnosis::OverwriteUnderCopy, "stmatrix").within("stores"),
-    broken("last stores not awaited", Base::Plain, Edit::Drop(Which::Last, "cp.async.bulk.wait_group 0"), Diagnosis::UnfinishedCopy, STORE),
+    broken("last stores not awaited", Base::Plain, Edit::Drop(Which::Last, "cp.async.bulk.wait_group.read 0"), Diagnosis::UnfinishedCopy, STORE),
     broken("no barrier before the store", Base::Columns, Edit::Drop(Which::At(1), MEET), Diagnosis::OverwriteUnderCopy, "stmatrix").within("stores"),
     broken("no barrier before a slot is filled", Base::Columns, Edit::Drop(Which::At(0), MEET), Diagnosis::OverwriteUnderCopy, "stmatrix").within("stores"),
     broken("barrier of too many threads", Base::Columns, Edit::Replace(Which::At(0), MEET, ", 128;", ", 160;"), Diagnosis::Deadlock, "bar.sync"),

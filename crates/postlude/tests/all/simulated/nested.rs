@@ -45,3 +45,19 @@ fn parts_of_parts_are_right_however_tensors_lie() {
         check(&bound, None, *layout);
     });
 }
+
+/// A part of `v` varies along columns alone, so that runs of 3 and of 8 rows meet there without a value of every row.
+#[test]
+fn runs_of_rows_meet_beside_parts_that_have_none() {
+    let text =
+        "kernel k(A: tf32[M, K], B: tf32[N/2, K], x: f32[M/8], y: f32[M/3]) -> D: f32[M, N] {
+        v = concat(A @ B.T, col); D = where(v >= y, x, v) }";
+    for sizes in [[1, 24, 2, 1], [1, 336, 74, 130]] {
+        let (stored, random) = ([Stored::default(); 2], &mut Random::new(7));
+        check(
+            &Bound::of("runs", text, stored, sizes, Data::Integers, random),
+            None,
+            Layout::Packed,
+        );
+    }
+}
