@@ -312,6 +312,9 @@ pub(crate) struct CorpusArguments {
     /// Lay batched tensors out as lists of tensors
     #[arg(long, hide = true)]
     pub(crate) lists: bool,
+    /// How many cases run at a time [default: all cores; 1 on the processor, which uses all cores for each]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) jobs: Option<u16>,
     /// The folder of the cases [default: the nearest `corpus` above the current folder]
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: Option<PathBuf>,

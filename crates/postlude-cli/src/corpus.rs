@@ -1,8 +1,10 @@
 //! `postlude corpus`: runs the literate cases on a backend.
 
 use std::collections::BTreeMap;
-use std::panic;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{panic, thread};
 
 use postlude::Backend;
 use postlude::cuda;
@@ -13,6 +15,7 @@ use serde::Serialize;
 
 use crate::arguments::CorpusArguments;
 use crate::failure::{Failure, Mistake, Outcome};
+use crate::interruption::interruption;
 use crate::print;
 use crate::progress::{Progress, Reader};
 
@@ -23,6 +26,8 @@ struct Summary {
     passed: usize,
     failed: usize,
     skipped: usize,
+    /// Cases that were not run before Ctrl-C.
+    not_run: usize,
     /// Why cases were skipped, and how many for each reason.
     reasons: BTreeMap<String, usize>,
     cases: Vec<Line>,
@@ -60,21 +65,22 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
         lists: arguments.lists,
         ..RunOptions::default()
     };
+    let jobs = arguments.jobs.map_or_else(|| usual_jobs(backend), usize::from);
+    let stop = interruption();
     let progress = Progress::of(cases.len(), Reader::of(arguments.json));
-    let mut lines = Vec::with_capacity(cases.len());
     // A case that panics is a failed case, reported with the others.
     let report_bug = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
-    for case in &cases {
+    let lines = run_all(&cases, jobs, &stop, |case| {
         progress.say(case.name());
         let (outcome, found) = match postlude_corpus::run(case, backend, &options) {
             CaseOutcome::Passed => ("passed", None),
             CaseOutcome::Failed(report) => ("failed", Some(report.to_string())),
             CaseOutcome::Skipped(reason) => ("skipped", Some(reason)),
         };
-        lines.push(Line { name: case.name(), place: case.place(), outcome, found });
         progress.step();
-    }
+        Line { name: case.name(), place: case.place(), outcome, found }
+    });
     panic::set_hook(report_bug);
     drop(progress);
     let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
@@ -88,13 +94,61 @@ pub(crate) fn corpus(arguments: &CorpusArguments) -> Result<Outcome, Failure> {
         passed: count("passed"),
         failed: count("failed"),
         skipped: count("skipped"),
+        not_run: cases.len() - lines.len(),
         reasons,
         cases: lines,
     };
     print::either(arguments.json, &summary, || summary.text())?;
     // A backend that refuses everything has shown nothing.
     let shown = summary.passed > 0 || summary.skipped == 0;
-    Ok(if summary.failed == 0 && shown { Outcome::Fine } else { Outcome::CheckFailed })
+    Ok(if summary.failed > 0 {
+        Outcome::CheckFailed
+    } else if summary.not_run > 0 {
+        Outcome::Interrupted
+    } else if shown {
+        Outcome::Fine
+    } else {
+        Outcome::CheckFailed
+    })
+}
+
+/// How many cases run at a time where nothing is asked for: the processor's engine uses all cores by itself.
+fn usual_jobs(backend: Backend) -> usize {
+    if backend.runs_ptx() { thread::available_parallelism().map_or(1, usize::from) } else { 1 }
+}
+
+/// The stack of a thread that runs cases: as much as the first thread of a process has.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Runs cases on several threads until all are run or it is to stop; what was found, in the order of the cases.
+fn run_all(
+    cases: &[Case],
+    jobs: usize,
+    stop: &AtomicBool,
+    run: impl Fn(&Case) -> Line + Sync,
+) -> Vec<Line> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(cases.len())));
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(place) else { break };
+            let line = run(case);
+            found.lock().unwrap_or_else(PoisonError::into_inner).push((place, line));
+        }
+    };
+    thread::scope(|scope| {
+        // This thread works, too, so that cases are run where the system gives no others.
+        for _ in 1..jobs.min(cases.len()) {
+            let worker = thread::Builder::new().stack_size(STACK_BYTES);
+            if worker.spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, line)| line).collect()
 }
 
 impl Summary {
@@ -118,6 +172,9 @@ impl Summary {
         text.push_str(&format!(
             "{passed} passed, {failed} failed, {skipped} skipped on {backend}\n"
         ));
+        if self.not_run > 0 {
+            text.push_str(&format!("interrupted: {} cases were not run\n", self.not_run));
+        }
         text
     }
 }

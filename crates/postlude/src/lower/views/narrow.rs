@@ -249,12 +249,12 @@ impl Narrowing<'_> {
             | Op::ReduceWeighted(_, Over { column: None, .. }, ..)
             | Op::Call(..)) => op.map(|operand| self.operand(operand, column, slice)),
         };
-        self.met(id, op)
+        self.met(id, &op)
     }
 
     /// An operation on slices. They may vary along less than the values that they are of: where their runs of rows do not meet,
     /// they are repeated in every row.
-    fn met(&mut self, id: NodeId, op: Op) -> Result<NodeId, LowerRefusal> {
+    fn met(&mut self, id: NodeId, op: &Op) -> Result<NodeId, LowerRefusal> {
         if let Ok(made) = self.new.add(op.clone()) {
             return Ok(made);
         }
