@@ -9,6 +9,7 @@ mod same;
 mod segments;
 mod split;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::dtype::DType;
@@ -156,10 +157,13 @@ impl Problem {
         Ok(problem)
     }
 
-    /// The same of a graph with A and B swapped, whose rows and columns are whole dims.
-    pub(crate) fn swapped(&self) -> Problem {
+    /// The same, or where A and B are swapped that of a graph whose rows are these columns; both are whole dims.
+    pub(crate) fn with_swap(&self, swap_ab: bool) -> Cow<'_, Problem> {
+        if !swap_ab {
+            return Cow::Borrowed(self);
+        }
         let (rows, columns) = (self.product_columns(), self.rows);
-        Problem { rows, columns, column_divisor: 1, ..self.clone() }
+        Cow::Owned(Problem { rows, columns, column_divisor: 1, ..self.clone() })
     }
 
     /// The sizes of a graph that computes an input of a call with these.

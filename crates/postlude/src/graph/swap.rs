@@ -3,18 +3,17 @@
 //! In: a graph. Out: one that stores the same elements in the same places, where no operation tells rows from columns. Tensors
 //! keep their dims, so those that were row-major for the graph are column-major for the other one.
 
-use crate::graph::{Axes, Graph, IndexAxis, Kind, Op, Product, Space};
+use crate::graph::{Axes, Dependence, Graph, IndexAxis, Kind, Op, Orientation, Product, Space};
 
 impl Graph {
     /// The same kernel with A and B swapped, nodes in the same order; `None` where something reads or folds along one dim only.
     pub(crate) fn swapped(&self) -> Option<Graph> {
         let [product] = &self.products[..] else { return None };
         let space = self.space.swapped()?;
-        let whole = |dims: &[_]| self.space.axes(dims).is_some_and(Axes::has_no_runs);
+        let whole = |dims: &[_]| self.space.axes(dims).filter(|axes| axes.has_no_runs());
         let stores_tiles = self.outputs.iter().all(|output| {
-            let axes = self.space.axes(&output.dims);
-            let tile = axes.is_some_and(|axes| axes.kind() == Kind::Tile);
-            tile && output.stack.is_none() && whole(&output.dims)
+            let tile = whole(&output.dims).is_some_and(|axes| axes.kind() == Kind::Tile);
+            tile && output.stack.is_none()
         });
         if !stores_tiles {
             return None;
@@ -23,34 +22,25 @@ impl Graph {
         let mut new = Graph::new(name, inputs, space, vec![product.swapped()?]);
         new.take_statements(self);
         for (id, node) in self.nodes() {
-            let op = match &node.op {
-                Op::Index(IndexAxis::Row) => Op::Index(IndexAxis::Column),
-                Op::Index(IndexAxis::Column) => Op::Index(IndexAxis::Row),
-                Op::Input(input) => {
+            let op = match (&node.op, node.op.dependence()) {
+                (Op::Index(IndexAxis::Row), _) => Op::Index(IndexAxis::Column),
+                (Op::Index(IndexAxis::Column), _) => Op::Index(IndexAxis::Row),
+                (Op::Input(input), _) => {
                     let dims = self.inputs[input.0 as usize].dims.as_deref();
-                    dims.is_none_or(whole).then(|| node.op.clone())?
+                    dims.is_none_or(|dims| whole(dims).is_some()).then(|| node.op.clone())?
                 }
-                Op::Accumulator(_)
-                | Op::Constant(_)
-                | Op::Index(IndexAxis::Batch | IndexAxis::BatchDim(_))
-                | Op::Size(_)
-                | Op::Unary(..)
-                | Op::Binary(..)
-                | Op::Fma(..)
-                | Op::Select(..)
-                | Op::Cast(..)
-                | Op::Round(..)
-                | Op::Philox(_) => node.op.clone(),
-                Op::Extent(_)
-                | Op::Take(..)
-                | Op::Entry(..)
-                | Op::Reduce(..)
-                | Op::ReduceWeighted(..)
-                | Op::Pick(..)
-                | Op::Part(..)
-                | Op::Merge(..)
-                | Op::Concat(..)
-                | Op::Call(..) => return None,
+                (Op::Extent(_) | Op::Take(..) | Op::Entry(..), _) => return None,
+                (op, Dependence::Source | Dependence::Elementwise(_)) => op.clone(),
+                (
+                    _,
+                    Dependence::Reduce(..)
+                    | Dependence::ReduceWeighted(..)
+                    | Dependence::Pick(..)
+                    | Dependence::Part(..)
+                    | Dependence::Merge(..)
+                    | Dependence::Concat(_)
+                    | Dependence::Call,
+                ) => return None,
             };
             new.continue_statement(self, id);
             // Swapping joins no two nodes, so each keeps its number.
@@ -84,7 +74,7 @@ impl Product {
     /// The product of the transposed operands; `None` where a dim of it is cut or scaled.
     fn swapped(&self) -> Option<Product> {
         let whole = self.scales.is_empty() && self.segments.is_none() && self.masked.is_none();
-        let turned = |(input, orientation): (_, super::Orientation)| (input, orientation.turned());
+        let turned = |(input, orientation): (_, Orientation)| (input, orientation.turned());
         let (left, right) = (turned(self.right), turned(self.left));
         whole.then(|| Product { left, right, ..self.clone() })
     }

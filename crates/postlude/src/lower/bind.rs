@@ -35,8 +35,7 @@ impl BoundProgram {
         placements: &Placements,
     ) -> Result<BoundProgram, LowerRefusal> {
         let (graph, views) = (program.graph(), program.views());
-        let turned = program.swap_ab.then(|| problem.swapped());
-        let own = views.problem(graph, turned.as_ref().unwrap_or(problem));
+        let own = views.problem(graph, &problem.with_swap(program.swap_ab));
         views.refuse(graph, &own)?;
         if !program.by_elements {
             refuse_batches(graph, &own)?;

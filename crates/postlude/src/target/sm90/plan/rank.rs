@@ -219,9 +219,8 @@ impl Shared {
             if for_short && !is_short(&schedule.needs, problem) {
                 return f64::INFINITY;
             }
-            let turned = swap_ab.then(|| problem.swapped());
-            let problem = turned.as_ref().unwrap_or(problem);
-            slice(&mut sliced, problem, self.chip, cost::shared_cycles).ln()
+            let problem = problem.with_swap(swap_ab);
+            slice(&mut sliced, &problem, self.chip, cost::shared_cycles).ln()
         };
         self.usual.iter().map(best).collect()
     }

@@ -175,8 +175,7 @@ impl Sm90Schedule {
     /// Multiply-adds of all tiles of a call's problem, what lies beyond its edges counted.
     pub(crate) fn multiply_adds(&self, problem: &Problem) -> u64 {
         let Some(mainloop) = &self.needs.mainloop else { return 0 };
-        let turned = self.needs.swap_ab.then(|| problem.swapped());
-        let problem = turned.as_ref().unwrap_or(problem);
+        let problem = &*problem.with_swap(self.needs.swap_ab);
         let [rows, columns] = self.cluster_size().map(|size| size as usize);
         let rows = self.clusters(problem)[0] as usize * rows;
         let columns = problem.product_columns().next_multiple_of(columns);
