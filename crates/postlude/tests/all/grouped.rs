@@ -1,10 +1,13 @@
 //! Grouped products: rows behind the last end, ends that are no ends, and both on the host and in a launch.
 
+use postlude::placement::Placements;
 use postlude::sim::{self, SimOptions};
+use postlude::target::Chip;
 use postlude::{
-    Argument, Arguments, Backend, Compiled, DType, Kernel, Options, Problem, Sizes, Tensor,
+    Argument, Arguments, Backend, Compiled, DType, Hooks, Kernel, Options, Problem, Sizes, Tensor,
 };
 use postlude_corpus::{Fill, fill};
+use postlude_sim::Timing;
 
 const ROWS: usize = 40;
 
@@ -158,4 +161,35 @@ fn ends_of_sums_on_a_device_are_clamped() {
         let none = run_with_ends(text, &[i32::MIN, -1, 0]);
         assert!(none[0].iter().all(|byte| *byte == 0), "sums of no rows");
     }
+}
+
+/// Short segments leave warpgroups of a tile, or blocks of their rows, without rows.
+#[test]
+fn warpgroups_without_rows_of_a_segment_keep_pace_with_the_others() {
+    let text = "kernel k(A: bf16[T, K], W: bf16[E, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }";
+    let sizes = [("T", 700), ("N", 264), ("K", 264), ("E", 5)];
+    let plain = compiled(Backend::Cpu, text);
+    let (problem, arguments) = arguments(&plain, &sizes, &[40.0, 40.0, 170.0, 500.0, 700.0]);
+    let wanted = plain.run(&arguments, &Sizes::new()).expect("a run");
+    let placements = Placements::packed(plain.defined(), &problem);
+    let planning = plain.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
+    let tiles = ["192 x 128", "256 x 128", "128 x 256", "128 x 128"];
+    let mut tried = 0;
+    for schedule in planning.every().expect("schedules") {
+        let told = schedule.to_string();
+        if !tiles.iter().any(|tile| told.contains(tile)) {
+            continue;
+        }
+        let timing = Timing::Random { seed: tried };
+        let hooks =
+            Hooks { schedule: Some(schedule), grid_limit: Some(4), timing, ..Hooks::default() };
+        let options = Options { backend: Backend::Sim, hooks, ..Options::default() };
+        let compiled = Kernel::parse(text).expect("a kernel").compile(&options);
+        let got = compiled.run(&arguments, &Sizes::new()).expect("a run");
+        let (got, wanted) = (got["D"].values(), wanted["D"].values());
+        let far = got.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+        assert!(far.fold(0.0, f64::max) <= 1e-3, "{told}");
+        tried += 1;
+    }
+    assert!(tried >= 6, "{tried}");
 }

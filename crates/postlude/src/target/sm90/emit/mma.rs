@@ -73,6 +73,7 @@ pub(super) struct Mma<'a, 'k> {
     left: (Descriptor<'k>, u32),
     right: (Descriptor<'k>, u32),
     sums: Sums<'k>,
+    warpgroup: WarpgroupIndex<'k>,
     /// Where K of a batch is a segment, and TMA brings in lines of the next one.
     tail: Option<SegmentTail<'k>>,
 }
@@ -113,17 +114,22 @@ impl<'a, 'k> Mma<'a, 'k> {
             None => Sums::Float(unset(k, tile.blocks(), tile.columns / 2)),
         };
         let tail = SegmentTail::new(k, plan, mainloop, warpgroup);
-        Mma { k, schedule, mainloop, form, left, right, sums, tail }
+        Mma { k, schedule, mainloop, form, left, right, sums, warpgroup, tail }
     }
 
-    /// Multiplies the next stage: a tile's first, or the one of this number.
+    /// Multiplies this many blocks of 64 rows of the next stage: a tile's first, or the one of this number.
     pub(super) fn multiply(
         &self,
         ring: &Ring<'k, Sm90a>,
         at: &Consumer<'k>,
         step: Option<Reg<'k, U32>>,
-        beside: Beside<'_, 'k>,
+        (blocks, beside): (u32, Beside<'_, 'k>),
     ) {
+        if blocks == 0 {
+            // As products do: a warp that is a round of the ring behind would miss a phase.
+            return ring.consume(at, |_| self.k.sync_named(self.warpgroup.barrier(), 128));
+        }
+        let own = blocks as usize;
         let first = step.is_none();
         let factors = beside.scales.map(|scales| scales.load(step));
         let issue = |stage| {
@@ -131,24 +137,30 @@ impl<'a, 'k> Mma<'a, 'k> {
                 tail.clear(stage, step, segment);
             }
             match &self.sums {
-                Sums::Float(blocks) => self.issue(blocks, stage, first),
-                Sums::Integer(blocks) => self.issue(blocks, stage, first),
+                Sums::Float(blocks) => self.issue(&blocks[..own], stage, first),
+                Sums::Integer(blocks) => self.issue(&blocks[..own], stage, first),
                 Sums::Promoted(blocks, partial) => {
-                    self.promote((blocks, partial), stage, (first, factors.as_ref()));
+                    self.promote((&blocks[..own], partial), stage, (first, factors.as_ref()));
                 }
             }
         };
         if self.holds_stage() { ring.consume_behind(at, issue) } else { ring.consume(at, issue) }
     }
 
-    /// Waits for the last stage's products.
-    pub(super) fn wait(&self, ring: &Ring<'k, Sm90a>, at: &Consumer<'k>) {
-        if matches!(self.sums, Sums::Promoted(..)) {
-            return;
+    /// Waits for the last stage's products; the sums of blocks behind those that were multiplied are zero.
+    pub(super) fn wait(&self, ring: &Ring<'k, Sm90a>, at: &Consumer<'k>, blocks: u32) {
+        if !matches!(self.sums, Sums::Promoted(..)) && blocks > 0 {
+            self.k.wgmma_wait(0);
+            if self.holds_stage() {
+                ring.release_held(at);
+            }
         }
-        self.k.wgmma_wait(0);
-        if self.holds_stage() {
-            ring.release_held(at);
+        let blocks = blocks as usize;
+        match &self.sums {
+            Sums::Float(sums) | Sums::Promoted(sums, _) => {
+                sums[blocks..].iter().flatten().for_each(|sum| sum.set(0.0));
+            }
+            Sums::Integer(sums) => sums[blocks..].iter().flatten().for_each(|sum| sum.set(0)),
         }
     }
 
@@ -171,7 +183,7 @@ impl<'a, 'k> Mma<'a, 'k> {
     }
 
     /// Issues those of a stage; those of a tile's first do not keep what the accumulators held.
-    fn issue<T: Accumulator>(&self, blocks: &Blocks<'k, T>, stage: Reg<'k, U32>, first: bool) {
+    fn issue<T: Accumulator>(&self, blocks: &[Vec<Var<'k, T>>], stage: Reg<'k, U32>, first: bool) {
         let (k, [left, right]) = (self.k, self.stage(stage));
         let parts = self.parts();
         k.wgmma_fence();
@@ -191,7 +203,7 @@ impl<'a, 'k> Mma<'a, 'k> {
     /// Multiplies a stage, and adds its sums to the tile's in f32, each times its factors where there are some.
     fn promote(
         &self,
-        (blocks, partial): (&Blocks<'k, F32>, &[Var<'k, F32>]),
+        (blocks, partial): (&[Vec<Var<'k, F32>>], &[Var<'k, F32>]),
         stage: Reg<'k, U32>,
         (first, factors): (bool, Option<&StageFactors<'k>>),
     ) {

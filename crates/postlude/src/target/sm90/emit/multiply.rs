@@ -13,6 +13,7 @@ use super::mma::{Beside, Mma};
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::scaling::TileScales;
+use super::segments::BLOCK_ROWS;
 use super::slices::Slices;
 use super::split_k::SplitK;
 use super::tile_scheduler::{TileScheduler, WorkTile};
@@ -49,15 +50,24 @@ pub(super) fn multiply<'k>(
         if let Some(ordered) = &ordered {
             ordered.wait();
         }
-        // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue uses
-        // those registers.
         let beside = Beside { scales: scales.as_ref(), segment: work_tile.contraction };
-        mma.multiply(ring, &at, None, beside);
-        k.for_(1, work_tile.steps, 1, |step| mma.multiply(ring, &at, Some(step), beside));
-        if let Some(ordered) = &ordered {
-            k.when(work_tile.followed, || ordered.arrive());
+        let products = |blocks: u32| {
+            // By itself, so that ptxas sees that no accumulator survives from one work tile to the next: the epilogue
+            // uses those registers.
+            mma.multiply(ring, &at, None, (blocks, beside));
+            let rest = |step| mma.multiply(ring, &at, Some(step), (blocks, beside));
+            k.for_(1, work_tile.steps, 1, rest);
+            if let Some(ordered) = &ordered {
+                k.when(work_tile.followed, || ordered.arrive());
+            }
+            mma.wait(ring, &at, blocks);
+        };
+        if scheduler.cuts_rows() {
+            let first = warpgroup.in_tile.mad(tile.blocks() * BLOCK_ROWS, work_tile.row);
+            of_segment(k, tile.blocks(), [first, work_tile.row_end], &products);
+        } else {
+            products(tile.blocks());
         }
-        mma.wait(ring, &at);
         if tile.is_ping_pong() {
             ring.skip(&at, &others);
         }
@@ -79,6 +89,19 @@ pub(super) fn multiply<'k>(
         scheduler.for_own(warpgroup.order, tile_of);
     }
     epilogue.drain();
+}
+
+/// Runs `products` for as many of a warpgroup's blocks as have rows before their segment's end.
+fn of_segment<'k>(
+    k: Kernel<'k, Sm90a>,
+    blocks: u32,
+    [first, end]: [Reg<'k, U32>; 2],
+    products: &dyn Fn(u32),
+) {
+    let Some(before) = blocks.checked_sub(1) else { return products(0) };
+    let last_has_rows = (first + before * BLOCK_ROWS).lt(end);
+    let fewer = || of_segment(k, before, [first, end], products);
+    k.if_else(last_has_rows, || products(blocks), fewer);
 }
 
 /// The order of mainloops in ping-pong. Without it a warpgroup could read a slot before it was filled: it waits for a

@@ -190,6 +190,11 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         (self.schedule.tile.cluster.split_k() > 1).then(|| self.rank * self.steps)
     }
 
+    /// Whether rows are cut into segments, which end within tiles.
+    pub(super) fn cuts_rows(&self) -> bool {
+        self.segments.is_some()
+    }
+
     /// This CTA's number in its cluster.
     pub(super) fn rank(&self) -> Reg<'k, U32> {
         self.rank
