@@ -2,7 +2,8 @@
 //!
 //! In: a graph at the sizes of a call. Out: how each operand of its products is copied. wgmma reads 8-bit and TF32 elements
 //! K-major alone, and f32 elements as parts: what does not lie so in memory is read by threads of the load warpgroup, at a
-//! tenth of the rate of TMA or less. A copy costs a launch and the bytes that it moves.
+//! tenth of the rate of TMA or less. 16-bit rows that do not begin at multiples of 16 bytes are moved by load warps, at less
+//! than half of it. A copy costs a launch and the bytes that it moves.
 
 use crate::dtype::DType;
 use crate::graph::{Graph, OperandCopies, OperandCopy};
@@ -10,11 +11,13 @@ use crate::placement::Placements;
 use crate::problem::Problem;
 use crate::target::copy_rule::CopyRule;
 
-use super::operand::{Operand, OperandElement, operand_load, operands};
+use super::operand::{Operand, OperandElement, OperandLoad, operand_load, operands};
 use super::place::fits_map;
 
 /// Rows or columns of a tile: for each, the operand of the other side is read once more.
 const TILE: usize = 128;
+/// Columns and rows of the tile whose operands load warps move.
+const MOVED_TILE: [usize; 2] = [128, 256];
 /// Elements that load warpgroups read one by one in the time of a launch that copies a small operand: 2 ps an element on an
 /// H200, whatever its bytes.
 const READ_IN_A_LAUNCH: u128 = 1 << 22;
@@ -25,6 +28,16 @@ const SPLITTING: f64 = 0.057;
 const STORING_PARTS: f64 = 9.3;
 /// Picoseconds of the two launches that store them.
 const LAUNCHES: f64 = 8e6;
+/// Picoseconds in which an SM's load warps move 128 bytes of a row to its stage, and those of a thousand multiply-adds of all
+/// SMs, which wait for them.
+const MOVING_ROW: f64 = 3800.0;
+const PRODUCTS: f64 = 2.8;
+/// Elements of such a row, and SMs that move them.
+const ROW_ELEMENTS: usize = 64;
+const SMS: f64 = 132.0;
+/// Picoseconds of a copy's launch, and of a 16-bit element that is read and stored once more.
+const LAUNCH: f64 = 4e6;
+const COPYING: f64 = 3.9;
 /// Bytes of a call's copies: beyond, memory is worth more than time.
 const MOST_BYTES: f64 = 16.0 * (1_u64 << 30) as f64;
 /// Elements along K that tensor maps count with room for a tile.
@@ -57,10 +70,13 @@ pub(crate) fn operand_copies(
         vec![(parts && fits && !graph.has_scales()).then_some(OperandCopy::Parts); all.len()]
     } else {
         let others = [problem.product_columns(), problem.rows];
+        let moved = rule == CopyRule::Always || moving_pays(&all, others, problem);
         let of = |(place, operand): (usize, &Operand<'_>)| {
             let other = others[place.min(1)];
             let pays = rule == CopyRule::Always || k_major_pays(operand, other, problem);
-            (pays && is_by_elements(operand, problem)).then_some(OperandCopy::KMajor)
+            let copied = (pays && is_by_elements(operand, problem))
+                || (moved && is_staggered(operand, problem));
+            copied.then_some(OperandCopy::KMajor)
         };
         all.iter().enumerate().map(of).collect()
     };
@@ -79,6 +95,28 @@ pub(crate) fn operand_copies(
 /// Whether threads would read an operand element by element.
 fn is_by_elements(operand: &Operand<'_>, problem: &Problem) -> bool {
     operand.dtype != DType::F32 && operand_load(operand, problem).is_by_elements()
+}
+
+/// Whether load warps would move an operand's rows to their stages.
+fn is_staggered(operand: &Operand<'_>, problem: &Problem) -> bool {
+    operand_load(operand, problem) == OperandLoad::Staggered
+}
+
+/// Whether products whose operands load warps move take longer than copies of these operands and products of them.
+fn moving_pays(operands: &[Operand<'_>], others: [usize; 2], problem: &Problem) -> bool {
+    let (mut moving, mut copying) = (0.0, 0.0);
+    for (place, operand) in operands.iter().enumerate() {
+        if is_staggered(operand, problem) {
+            let (other, tile) = (others[place.min(1)], MOVED_TILE[place.min(1)]);
+            let tiles = problem.batch as f64 * other.div_ceil(tile) as f64;
+            let rows = operand.size as f64 * problem.inner.div_ceil(ROW_ELEMENTS) as f64;
+            moving += tiles * rows * MOVING_ROW / SMS;
+            copying += LAUNCH + elements(operand, problem) * COPYING;
+        }
+    }
+    let tile = problem.rows as f64 * problem.product_columns() as f64;
+    let products = (operands.len() - 1) as f64 * problem.batch as f64;
+    moving - products * tile * problem.inner as f64 * PRODUCTS / 1000.0 > copying
 }
 
 /// Whether tiles that read an operand element by element take longer than its copy.
