@@ -1,7 +1,7 @@
 //! What tuning says about a schedule that `explain` shows.
 
 use postlude::target::{Planned, Schedule};
-use postlude::tuning::{Found, LaunchKey, Record};
+use postlude::tuning::{Found, Record};
 use postlude_yardstick::search::{knobs, telling};
 
 use crate::gpu_schedule::GpuProblem;
@@ -14,9 +14,8 @@ pub(crate) fn tuned(problem: &GpuProblem<'_>) -> Option<(Planned, String)> {
         return None;
     }
     let graph = problem.compiled.optimised();
-    let key = || LaunchKey::new(graph, options.math, &problem.problem, &problem.placements);
-    let chip = planning.chip;
-    let (found, planned) = options.records.find(key, |machine| machine.is(chip), &planning)?;
+    let (launch, chip) = ((graph, options.math), planning.chip);
+    let (found, planned) = options.records.find(launch, |machine| machine.is(chip), &planning)?;
     Some((planned, text(&found)))
 }
 
@@ -27,7 +26,8 @@ fn time(record: &Record) -> String {
 /// Comments before a schedule: what it took, what the planner's choice took, and what lost.
 fn text(found: &Found) -> String {
     let record = &found.record;
-    let mut text = format!("# tuned: measured {}", time(record));
+    let what = if found.plain { " without its epilogue" } else { "" };
+    let mut text = format!("# tuned: measured {}{what}", time(record));
     match found.planned() {
         Some(planned) if planned.chosen => text.push_str(", the planner's choice"),
         Some(planned) => text.push_str(&format!("; the planner's choice {}", time(planned))),

@@ -30,7 +30,7 @@ use crate::runtime::cache::DiskCache;
 use crate::target::{
     self, Chip, CopyRule, Overlap, Planned, Planning, Price, Schedule, TargetRefusal,
 };
-use crate::tuning::{LaunchKey, Machine, Records};
+use crate::tuning::{Machine, Records};
 
 #[doc(inline)]
 pub use crate::runtime::{Device, DeviceArgument, DeviceTensor, Stream};
@@ -273,9 +273,8 @@ impl GpuKernel {
         let planning = Planning { program, problem, placements, chip: chip(device)? };
         let given = self.settings.schedule.as_ref();
         let measured = || {
-            let key = || LaunchKey::new(&self.optimised, self.settings.math, problem, placements);
-            let machine = machine(device);
-            self.settings.records.find(key, |known| *known == machine, &planning)
+            let (launch, machine) = ((&*self.optimised, self.settings.math), machine(device));
+            self.settings.records.find(launch, |known| *known == machine, &planning)
         };
         let all = match given.is_none().then(measured).flatten() {
             Some((_, planned)) => vec![planned],

@@ -382,6 +382,19 @@ impl Planning<'_> {
         }
     }
 
+    /// The program with the tile and the launch parameters of another one's schedule; `None` where an epilogue that is not light
+    /// may want others.
+    pub fn like(&self, schedule: &Schedule) -> Result<Option<Planned>, TargetRefusal> {
+        match (self.chip.0, &schedule.0) {
+            (ChipKind::Sm90(chip), ScheduleKind::Sm90(schedule)) => {
+                let bound = self.bound()?;
+                let Some(schedule) = chip.like(schedule, &bound)? else { return Ok(None) };
+                let planned = PlannedFor::accept(&schedule, &bound, chip)?;
+                Ok(Some(Planned(PlannedKind::Sm90(planned))))
+            }
+        }
+    }
+
     /// The given schedule alone if there is one, or else the planner's.
     pub fn all_or(&self, given: Option<&Schedule>) -> Result<Vec<Planned>, TargetRefusal> {
         match given {

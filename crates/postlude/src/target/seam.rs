@@ -42,6 +42,13 @@ pub(super) trait Target: Copy + Debug {
     fn fit(self, tile: Tile, bound: &BoundProgram)
     -> Result<Option<Self::Schedule>, Self::Refusal>;
 
+    /// The schedule of a program with a light epilogue that has the tile and the launch parameters of another one's.
+    fn like(
+        self,
+        schedule: &Self::Schedule,
+        bound: &BoundProgram,
+    ) -> Result<Option<Self::Schedule>, Self::Refusal>;
+
     /// Whether a given schedule can run a program, or why not.
     fn accept(self, schedule: &Self::Schedule, bound: &BoundProgram) -> Result<(), Self::Refusal>;
 

@@ -49,6 +49,14 @@ impl Target for Sm90 {
         plan::fitted(tile, bound, self)
     }
 
+    fn like(
+        self,
+        schedule: &Sm90Schedule,
+        bound: &BoundProgram,
+    ) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
+        plan::like(schedule, bound, self)
+    }
+
     fn accept(self, schedule: &Sm90Schedule, bound: &BoundProgram) -> Result<(), Sm90Refusal> {
         plan::accept(schedule, bound, self)
     }

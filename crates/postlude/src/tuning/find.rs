@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::graph::{Graph, MathMode};
 use crate::target::{Planned, Planning, Schedule};
 
 use super::Records;
@@ -18,6 +19,8 @@ pub struct Found {
     pub session: Vec<Record>,
     /// The file it is from; `None` for what is shipped.
     pub file: Option<PathBuf>,
+    /// Whether it is of the launch's product alone.
+    pub plain: bool,
 }
 
 impl Found {
@@ -28,10 +31,11 @@ impl Found {
 }
 
 impl Records {
-    /// The newest record of a launch whose schedule still fits, with that schedule: the user's before what is shipped.
+    /// The newest record of a launch whose schedule still fits, with that schedule: the user's before what is shipped. Where there
+    /// is none, that of its product alone.
     pub fn find(
         &self,
-        key: impl FnOnce() -> LaunchKey,
+        (graph, math): (&Graph, MathMode),
         is_machine: impl Fn(&Machine) -> bool,
         planning: &Planning<'_>,
     ) -> Option<(Found, Planned)> {
@@ -44,29 +48,48 @@ impl Records {
         if own_records.is_empty() && shipped().records.is_empty() {
             return None;
         }
-        let key = key();
-        for (all, is_own) in [(own_records, true), (&shipped().records[..], false)] {
-            let of_launch = |record: &&Record| record.launch == key && is_machine(&record.machine);
-            for record in all.iter().rev().filter(|record| record.chosen).filter(of_launch) {
-                let Some(planned) = accepted(record, planning) else { continue };
-                let beside = |other: &&Record| {
-                    of_launch(other)
-                        && (&other.session, &other.machine) == (&record.session, &record.machine)
-                };
-                let mut session: Vec<Record> = all.iter().filter(beside).cloned().collect();
-                session.sort_by(|a, b| a.interleaved_us.total_cmp(&b.interleaved_us));
-                let file = own.as_ref().filter(|_| is_own).map(|(_, path)| path.clone());
-                return Some((Found { record: record.clone(), session, file }, planned));
-            }
-        }
-        None
+        let from = [(own_records, true), (&shipped().records[..], false)];
+        let of_key = |key: &LaunchKey, accepted: &dyn Fn(&Schedule) -> Option<Planned>| {
+            from.iter().find_map(|(all, is_own)| {
+                let (record, planned) = newest(all, key, &is_machine, accepted)?;
+                let file = own.as_ref().filter(|_| *is_own).map(|(_, path)| path.clone());
+                let session = session(all, record);
+                Some((Found { record: record.clone(), session, file, plain: false }, planned))
+            })
+        };
+        let (problem, placements) = (planning.problem, planning.placements);
+        let key = LaunchKey::new(graph, math, problem, placements);
+        of_key(&key, &|schedule| planning.accept(schedule).ok()).or_else(|| {
+            let plain = LaunchKey::plain(graph, math, problem, placements)?;
+            let (found, planned) = of_key(&plain, &|schedule| planning.like(schedule).ok()?)?;
+            Some((Found { plain: true, ..found }, planned))
+        })
     }
 }
 
-/// The launch with a record's schedule, where that is one of this release and fits.
-fn accepted(record: &Record, planning: &Planning<'_>) -> Option<Planned> {
-    let schedule: Schedule = record.schedule.parse().ok()?;
-    planning.accept(&schedule).ok()
+/// The newest record of a launch whose schedule is one of this release and is accepted.
+fn newest<'a>(
+    all: &'a [Record],
+    key: &LaunchKey,
+    is_machine: &dyn Fn(&Machine) -> bool,
+    accepted: &dyn Fn(&Schedule) -> Option<Planned>,
+) -> Option<(&'a Record, Planned)> {
+    let chosen = all.iter().rev().filter(|record| record.chosen && record.launch == *key);
+    chosen.filter(|record| is_machine(&record.machine)).find_map(|record| {
+        let schedule: Schedule = record.schedule.parse().ok()?;
+        Some((record, accepted(&schedule)?))
+    })
+}
+
+/// Everything that was measured with a record, fastest first.
+fn session(all: &[Record], record: &Record) -> Vec<Record> {
+    let together = |other: &&Record| {
+        (&other.launch, &other.session, &other.machine)
+            == (&record.launch, &record.session, &record.machine)
+    };
+    let mut session: Vec<Record> = all.iter().filter(together).cloned().collect();
+    session.sort_by(|a, b| a.interleaved_us.total_cmp(&b.interleaved_us));
+    session
 }
 
 #[cfg(test)]
@@ -75,7 +98,6 @@ mod tests {
 
     use super::*;
     use crate::define::defined;
-    use crate::graph::{Graph, MathMode};
     use crate::lower::{TileProgram, lower};
     use crate::placement::Placements;
     use crate::problem::Problem;
@@ -91,7 +113,11 @@ mod tests {
 
     impl Case {
         fn new() -> Case {
-            let graph = defined("D = A @ W.T");
+            Case::of("D = A @ W.T")
+        }
+
+        fn of(source: &str) -> Case {
+            let graph = defined(source);
             let sizes = [("M", 64), ("N", 4096), ("K", 14336)];
             let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
             let problem = Problem::new(&graph, &sizes).expect("sizes of every dim");
@@ -112,8 +138,9 @@ mod tests {
 
         /// A record of the last tile that fits, which the planner does not take.
         fn record(&self) -> Record {
-            let schedule = self.planning().every().expect("it is planned").pop();
-            let schedule = schedule.expect("a tile fits").to_string();
+            let every = self.planning().every().expect("it is planned");
+            let mut texts = every.iter().rev().map(ToString::to_string);
+            let schedule = texts.find(|text| !text.contains("swap_ab")).expect("a tile fits");
             let launch = self.key(MathMode::Default);
             let machine = Machine { name: "a GPU".to_owned(), ..Record::example().machine };
             Record { launch, machine, schedule, ..Record::example() }
@@ -125,7 +152,7 @@ mod tests {
 
         fn found(&self, math: MathMode, machine: &str) -> Option<(Found, Planned)> {
             let is_machine = |found: &Machine| found.name == machine && found.is(Chip::STANDARD);
-            self.records().find(|| self.key(math), is_machine, &self.planning())
+            self.records().find((&self.graph, math), is_machine, &self.planning())
         }
     }
 
@@ -155,7 +182,8 @@ mod tests {
         assert!(case.found(MathMode::Default, "another GPU").is_none());
         assert!(case.found(MathMode::Fast, "a GPU").is_none());
         let off = Records::Off;
-        assert!(off.find(|| case.key(MathMode::Default), |_| true, &case.planning()).is_none());
+        let launch = (&case.graph, MathMode::Default);
+        assert!(off.find(launch, |_| true, &case.planning()).is_none());
         let fewer = Machine { processors: 114, ..case.record().machine };
         assert!(!fewer.is(Chip::STANDARD));
     }
@@ -174,5 +202,33 @@ mod tests {
         case.records().append(&all).expect("it is written");
         let (_, planned) = case.found(MathMode::Default, "a GPU").expect("one fits");
         assert_eq!(planned.schedule().to_string(), record.schedule);
+    }
+
+    #[test]
+    fn a_light_epilogue_takes_the_record_of_its_product() {
+        let plain = Case::new();
+        let record = plain.record();
+        let tile = |schedule: &str| {
+            let lines = schedule.lines().map(str::trim);
+            let told = |line: &&str| {
+                ["kernel", "tile", "cluster", "raster"].iter().any(|it| line.starts_with(it))
+            };
+            lines.filter(told).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let found = |source: &str| {
+            let case = Case::of(source);
+            case.records().append(std::slice::from_ref(&record)).expect("it is written");
+            case.found(MathMode::Default, "a GPU")
+        };
+        let (found_plain, planned) = found("D = silu(A @ W.T + bias[N])").expect("it is light");
+        assert!(found_plain.plain);
+        assert_eq!(tile(&planned.schedule().to_string()), tile(&record.schedule));
+        assert!(found("D = A @ W.T").is_some_and(|(found, _)| !found.plain));
+        let heavy = "D = gelu(A @ W.T) * tanh(A @ W.T + bias[N])";
+        assert!(found(heavy).is_none_or(|(found, _)| !found.plain));
+        assert!(
+            found("kernel k(A: bf16[M, K], W: bf16[N, K]) -> s: f32[M] { s = sum(A @ W.T, N) }")
+                .is_none()
+        );
     }
 }

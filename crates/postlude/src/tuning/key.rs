@@ -34,6 +34,8 @@ impl Hash for LaunchKey {
     }
 }
 
+/// Tensors without gaps.
+const PACKED: &str = "packed";
 /// Hexadecimal digits of a graph's hash.
 const DIGITS: usize = 32;
 
@@ -45,6 +47,21 @@ impl LaunchKey {
         problem: &Problem,
         placements: &Placements,
     ) -> LaunchKey {
+        LaunchKey::at(graph, math, problem, placements_text(graph, problem, placements))
+    }
+
+    /// The launch of its product alone, where tensors lie without gaps.
+    pub(crate) fn plain(
+        graph: &Graph,
+        math: MathMode,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Option<LaunchKey> {
+        let packed = Some(placements_text(graph, problem, placements)).filter(|it| it == PACKED)?;
+        Some(LaunchKey::at(&graph.plain()?, math, problem, packed))
+    }
+
+    fn at(graph: &Graph, math: MathMode, problem: &Problem, placements: String) -> LaunchKey {
         let canonical = graph.canonical();
         let mut hasher = blake3::Hasher::new();
         hasher.update(canonical.text.as_bytes());
@@ -54,7 +71,7 @@ impl LaunchKey {
         LaunchKey {
             graph: hash[..DIGITS].to_owned(),
             sizes: sizes.collect(),
-            placements: placements_text(graph, problem, placements),
+            placements,
             dims: canonical.dims,
         }
     }
@@ -72,7 +89,7 @@ impl LaunchKey {
 
 fn placements_text(graph: &Graph, problem: &Problem, placements: &Placements) -> String {
     if *placements == Placements::packed(graph, problem) {
-        return "packed".to_owned();
+        return PACKED.to_owned();
     }
     let one = |placement: &Placement| {
         let strides: Vec<String> = placement.strides.iter().map(ToString::to_string).collect();

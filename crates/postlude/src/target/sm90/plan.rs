@@ -58,7 +58,7 @@ pub(crate) use operand::{
     narrow_source, operands,
 };
 pub(crate) use place::EpilogueTransfer;
-pub(crate) use rank::{Candidate, candidates, contenders, fitted, schedules};
+pub(crate) use rank::{Candidate, candidates, contenders, fitted, like, schedules};
 pub(crate) use raster::RasterOrder;
 pub(crate) use refusal::Sm90Refusal;
 pub(crate) use reuse::reused;

@@ -327,6 +327,21 @@ pub(crate) fn fitted(
     Ok(fitted.filter(|schedule| schedule.has_whole_spans(bound.problem())))
 }
 
+/// The schedule of a tile and the launch parameters of another program's; `None` where it does not fit, or where the epilogue
+/// is more than a few operations on each element.
+pub(crate) fn like(
+    other: &Sm90Schedule,
+    bound: &BoundProgram,
+    chip: Sm90,
+) -> Result<Option<Sm90Schedule>, Sm90Refusal> {
+    let needs = accepted_needs(bound)?;
+    let is_light = !needs.is_heavy() && !needs.folds.any() && needs.rows.is_none();
+    let fitted = fit(other.tile, &needs, chip).filter(|_| is_light && !other.needs.swap_ab);
+    let Sm90Schedule { raster, split_k_slices, data_parallel_waves, .. } = *other;
+    let with = |fitted| Sm90Schedule { raster, split_k_slices, data_parallel_waves, ..fitted };
+    Ok(fitted.map(with))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
