@@ -23,6 +23,8 @@ use super::specimen::Specimen;
 
 /// How often the clock is looked at.
 const TICK: Duration = Duration::from_millis(50);
+/// How long an interrupted campaign waits for kernels under way.
+const GRACE: Duration = Duration::from_secs(3);
 /// Kernels without an end after which a campaign has no threads left to lose.
 const MOST_ABANDONED: usize = 16;
 
@@ -98,7 +100,7 @@ pub fn run(campaign: &Campaign, stop: &AtomicBool, tell: &dyn Fn(News)) -> Summa
     }
     gathering.gather(&receiver, stop);
     shared.stop.store(true, Ordering::Relaxed);
-    // Kernels under way are not finished: a campaign that goes on from `next` runs them again.
+    // Kernels still under way are not finished: a campaign that goes on from `next` runs them again.
     let open = (0..campaign.graphs).find(|number| !gathering.finished.contains(number));
     let mut summary = gathering.summary;
     summary.failures.sort_by_key(|found| found.drawn.0.seed);
@@ -139,11 +141,23 @@ impl Gathering<'_> {
             }
             if stop.load(Ordering::Relaxed) {
                 self.summary.end = End::Interrupted;
-                return;
+                return self.end(receiver);
             }
             if looked.elapsed() > TICK {
                 looked = Instant::now();
                 self.abandon_late_ones();
+            }
+        }
+    }
+
+    /// Lets workers end the kernels under way, as far as that takes no longer than [`GRACE`]: a process that exits while its
+    /// threads are in the driver may abort.
+    fn end(&mut self, receiver: &Receiver<(WorkerId, Event)>) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        let begin = Instant::now();
+        while !self.workers.is_empty() && begin.elapsed() < GRACE {
+            if let Ok((worker, event)) = receiver.recv_timeout(TICK) {
+                self.take(worker, event);
             }
         }
     }
@@ -257,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_campaign_that_is_stopped_goes_on_with_the_kernel_under_way() {
+    fn a_campaign_that_is_stopped_ends_the_kernel_under_way_and_goes_on_behind_it() {
         let engine = Engine { backend: Backend::Cpu, cache: None, until: Until::Compared };
         let (shrink, limit) = (Duration::ZERO, Duration::from_mins(1));
         let campaign = Campaign {
@@ -275,7 +289,8 @@ mod tests {
         };
         let stop = AtomicBool::new(false);
         let summary = run(&campaign, &stop, &|_| stop.store(true, Ordering::Relaxed));
-        assert_eq!((summary.end, summary.graphs), (End::Interrupted, 1));
-        assert_eq!(summary.next, 6);
+        assert_eq!(summary.end, End::Interrupted);
+        assert!((1..100).contains(&summary.graphs), "{}", summary.graphs);
+        assert_eq!(summary.next as usize, 5 + summary.graphs);
     }
 }
