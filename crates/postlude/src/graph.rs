@@ -15,6 +15,7 @@ mod output;
 mod parse;
 mod passed;
 mod place;
+#[cfg(feature = "cuda")]
 mod plain;
 mod print;
 mod product;

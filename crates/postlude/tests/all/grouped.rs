@@ -167,13 +167,13 @@ fn ends_of_sums_on_a_device_are_clamped() {
 #[test]
 fn warpgroups_without_rows_of_a_segment_keep_pace_with_the_others() {
     let text = "kernel k(A: bf16[T, K], W: bf16[E, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }";
-    let sizes = [("T", 700), ("N", 264), ("K", 264), ("E", 5)];
+    let sizes = [("T", 430), ("N", 136), ("K", 328), ("E", 5)];
     let plain = compiled(Backend::Cpu, text);
-    let (problem, arguments) = arguments(&plain, &sizes, &[40.0, 40.0, 170.0, 500.0, 700.0]);
+    let (problem, arguments) = arguments(&plain, &sizes, &[40.0, 40.0, 170.0, 400.0, 430.0]);
     let wanted = plain.run(&arguments, &Sizes::new()).expect("a run");
     let placements = Placements::packed(plain.defined(), &problem);
     let planning = plain.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
-    let tiles = ["192 x 128", "256 x 128", "128 x 256", "128 x 128"];
+    let tiles = ["192 x 128", "256 x 128", "128 x 128"];
     let mut tried = 0;
     for schedule in planning.every().expect("schedules") {
         let told = schedule.to_string();
