@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from typing import Callable
 
 import torch
 from torch import Tensor
 
 import postlude
+from replay import replayed, time
 
 BYTES = 160 << 20
 W8 = """kernel w8a16(A: bf16[M, K], W: u8[N, K], zero: u8[N, K/64], s: f32[N, K/64]) -> D: bf16[M, N] {
@@ -42,28 +42,6 @@ def weights(bits: int, n: int, k: int) -> tuple[dict[str, Tensor], Tensor]:
     far = [whole[1].float().repeat_interleave(run, 1), scale.repeat_interleave(run, 1)]
     wide = ((whole[0].float() - far[0]) * far[1]).bfloat16()
     return {"W": w, "zero": zero, "s": scale}, wide
-
-
-def replayed(calls: list[Callable[[], object]]) -> torch.cuda.CUDAGraph:
-    """A graph of all calls."""
-    for call in calls:
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for call in calls:
-            call()
-    return graph
-
-
-def time(graph: torch.cuda.CUDAGraph) -> float:
-    """Milliseconds of one replay, on the GPU."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end)
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from functools import partial
 from typing import Callable
 
 import torch
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import postlude
+from replay import replayed, time
 
 BYTES = 160 << 20
 LINEAR = "kernel linear(A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N] { D = A @ W.T }"
@@ -39,35 +41,14 @@ def drawn(*shape: int, scale: float = 1.0) -> Tensor:
     return (torch.randn(*shape, device="cuda") * scale).bfloat16()
 
 
-def replayed(call: Call, sets: int) -> torch.cuda.CUDAGraph:
-    """A graph of the calls of all sets of tensors."""
-    for one in range(sets):
-        call(one)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = [call(one) for one in range(sets)]
-    del kept
-    return graph
-
-
-def once(graph: torch.cuda.CUDAGraph) -> float:
-    """Milliseconds of one replay, on the GPU."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end)
-
-
 def timed(calls: dict[str, tuple[Call, int]], rounds: int) -> dict[str, float]:
     """Median microseconds of each, in interleaved rounds."""
-    graphs = {name: (replayed(call, sets), sets) for name, (call, sets) in calls.items()}
+    of_sets = {name: [partial(call, one) for one in range(sets)] for name, (call, sets) in calls.items()}
+    graphs = {name: (replayed(each), len(each)) for name, each in of_sets.items()}
     times: dict[str, list[float]] = {name: [] for name in graphs}
     for _ in range(rounds):
         for name, (graph, sets) in graphs.items():
-            times[name].append(once(graph) / sets * 1e3)
+            times[name].append(time(graph) / sets * 1e3)
     return {name: statistics.median(each) for name, each in times.items()}
 
 
@@ -109,8 +90,8 @@ def ends(kind: str, experts: int, count: int) -> Tensor:
 def copy_speed() -> float:
     """Bytes that a copy reads and writes in a microsecond."""
     a, b = (torch.empty(1 << 28, device="cuda") for _ in range(2))
-    graph = replayed(lambda _: torch.neg(a, out=b), 1)
-    return 8 * a.numel() / statistics.median(once(graph) * 1e3 for _ in range(10))
+    graph = replayed([lambda: torch.neg(a, out=b)])
+    return 8 * a.numel() / statistics.median(time(graph) * 1e3 for _ in range(10))
 
 
 def grouped(rounds: int) -> list[dict[str, object]]:

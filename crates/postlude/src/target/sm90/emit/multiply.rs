@@ -5,7 +5,7 @@ use postlude_ptx::ring::Ring;
 use postlude_ptx::target::Sm90a;
 use postlude_ptx::types::{F32, Pred, U32};
 
-use crate::target::sm90::plan::Mainloop;
+use crate::target::sm90::plan::{Mainloop, SLOT_ROWS};
 use crate::target::tile::Tile;
 
 use super::epilogue::Epilogue;
@@ -13,7 +13,6 @@ use super::mma::{Beside, Mma};
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::scaling::TileScales;
-use super::segments::BLOCK_ROWS;
 use super::slices::Slices;
 use super::split_k::SplitK;
 use super::tile_scheduler::{TileScheduler, WorkTile};
@@ -63,7 +62,7 @@ pub(super) fn multiply<'k>(
             mma.wait(ring, &at, blocks);
         };
         if scheduler.cuts_rows() {
-            let first = warpgroup.in_tile.mad(tile.blocks() * BLOCK_ROWS, work_tile.row);
+            let first = warpgroup.in_tile.mad(tile.blocks() * SLOT_ROWS, work_tile.row);
             of_segment(k, tile.blocks(), [first, work_tile.row_end], &products);
         } else {
             products(tile.blocks());
@@ -99,7 +98,7 @@ fn of_segment<'k>(
     products: &dyn Fn(u32),
 ) {
     let Some(before) = blocks.checked_sub(1) else { return products(0) };
-    let last_has_rows = (first + before * BLOCK_ROWS).lt(end);
+    let last_has_rows = (first + before * SLOT_ROWS).lt(end);
     let fewer = || of_segment(k, before, [first, end], products);
     k.if_else(last_has_rows, || products(blocks), fewer);
 }

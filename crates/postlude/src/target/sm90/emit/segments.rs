@@ -11,8 +11,6 @@ use postlude_ptx::types::{S32, U32, U64};
 
 /// Lanes of a warp: segments of a window.
 const WINDOW: u32 = 32;
-/// Rows that a warpgroup multiplies or not.
-pub(super) const BLOCK_ROWS: u32 = 64;
 
 /// Where segments end.
 #[derive(Clone, Copy)]
