@@ -110,6 +110,8 @@ pub struct Ring<'k, A> {
     empty: SharedAddress<'k>,
     stages: u32,
     agents: Agents,
+    /// For whom consumers' own writes to a slot are ordered when they release it.
+    published: Published,
 }
 
 /// An agent's place in a ring.
@@ -222,7 +224,13 @@ impl<'k, A: Tma> Ring<'k, A> {
         agents: Agents,
     ) -> Self {
         let (full, empty) = (barriers, barriers + BARRIER * stages);
-        Ring { kernel, full, empty, stages, agents }
+        Ring { kernel, full, empty, stages, agents, published: Published::Cta }
+    }
+
+    /// The same ring with consumers that also write to slots, over which other CTAs copy once they are released.
+    #[must_use]
+    pub fn written_by_consumers(self) -> Self {
+        Ring { published: Published::Cluster, ..self }
     }
 
     /// How many slots it has.
@@ -279,7 +287,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn produce(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
         let k = self.kernel;
         let (stage, bytes) = (at.0.stage.get(), Cell::new(0));
-        self.wait(self.empty, &at.0);
+        self.wait_until_empty(&at.0);
         let full = Barrier::at(self.full + stage * BARRIER);
         let promise = k.barrier_promise(full);
         fill(&Slot { kernel: k, stage, full, bytes: &bytes, grid: self.agents.grid });
@@ -297,7 +305,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     /// copies take.
     pub fn produce_by_warp(&self, at: &Producer<'k>, fill: impl FnOnce(&Slot<'_, 'k, A>)) {
         let k = self.kernel;
-        self.wait(self.empty, &at.0);
+        self.wait_until_empty(&at.0);
         let stage = at.0.stage.get();
         let full = Barrier::at(self.full + stage * BARRIER);
         k.if_(k.elect(), || self.copy_into(stage, full, fill));
@@ -382,7 +390,7 @@ impl<'k, A: Tma> Ring<'k, A> {
         copy: impl FnOnce(&Slot<'_, 'k, A>),
     ) -> Barrier<'k> {
         let stage = at.0.stage.get();
-        self.wait(self.empty, &at.0);
+        self.wait_until_empty(&at.0);
         let full = Barrier::at(self.full + stage * BARRIER);
         if let Some(leader) = leader {
             self.kernel.if_(leader, || self.copy_into(stage, full, copy));
@@ -508,7 +516,17 @@ impl<'k, A: Tma> Ring<'k, A> {
             }
             Target::Cluster(first) => {
                 let barrier = first.advance(offset);
-                k.when(releaser, || k.barrier_arrive_remote(barrier, Published::Cta));
+                k.when(releaser, || k.barrier_arrive_remote(barrier, self.published));
+            }
+        }
+    }
+
+    fn wait_until_empty(&self, at: &Cursor<'k>) {
+        match self.published {
+            Published::Cta | Published::CtaInFull => self.wait(self.empty, at),
+            Published::Cluster => {
+                let barrier = Barrier::at(self.empty + at.stage.get() * BARRIER);
+                self.kernel.barrier_wait_cluster(barrier, at.phase);
             }
         }
     }

@@ -163,21 +163,24 @@ fn ends_of_sums_on_a_device_are_clamped() {
     }
 }
 
-/// Short segments leave warpgroups of a tile, or blocks of their rows, without rows.
-#[test]
-fn warpgroups_without_rows_of_a_segment_keep_pace_with_the_others() {
-    let text = "kernel k(A: bf16[T, K], W: bf16[E, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }";
-    let sizes = [("T", 430), ("N", 136), ("K", 328), ("E", 5)];
+const PRODUCT: &str = "kernel k(A: bf16[T, K], W: bf16[E, N, K], ends: i32[E]) -> D: f32[T, N] { D = segments(A, ends) @ W.T }";
+
+/// Runs every schedule that is wanted on few CTAs, each under a timing of its own, and gives the number of them.
+fn agree_on_few_ctas(
+    text: &str,
+    sizes: &[(&str, usize)],
+    ends: &[f64],
+    wanted: impl Fn(&str) -> bool,
+) -> u64 {
     let plain = compiled(Backend::Cpu, text);
-    let (problem, arguments) = arguments(&plain, &sizes, &[40.0, 40.0, 170.0, 400.0, 430.0]);
-    let wanted = plain.run(&arguments, &Sizes::new()).expect("a run");
+    let (problem, arguments) = arguments(&plain, sizes, ends);
+    let right = plain.run(&arguments, &Sizes::new()).expect("a run");
     let placements = Placements::packed(plain.defined(), &problem);
     let planning = plain.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
-    let tiles = ["192 x 128", "256 x 128", "128 x 128"];
     let mut tried = 0;
     for schedule in planning.every().expect("schedules") {
         let told = schedule.to_string();
-        if !tiles.iter().any(|tile| told.contains(tile)) {
+        if !wanted(&told) {
             continue;
         }
         let timing = Timing::Random { seed: tried };
@@ -186,10 +189,42 @@ fn warpgroups_without_rows_of_a_segment_keep_pace_with_the_others() {
         let options = Options { backend: Backend::Sim, hooks, ..Options::default() };
         let compiled = Kernel::parse(text).expect("a kernel").compile(&options);
         let got = compiled.run(&arguments, &Sizes::new()).expect("a run");
-        let (got, wanted) = (got["D"].values(), wanted["D"].values());
-        let far = got.iter().zip(&wanted).map(|(a, b)| (a - b).abs());
+        let (got, right) = (got["D"].values(), right["D"].values());
+        let far = got.iter().zip(&right).map(|(a, b)| (a - b).abs());
         assert!(far.fold(0.0, f64::max) <= 1e-3, "{told}");
         tried += 1;
     }
+    tried
+}
+
+/// Short segments leave warpgroups of a tile, or blocks of their rows, without rows.
+#[test]
+fn warpgroups_without_rows_of_a_segment_keep_pace_with_the_others() {
+    let sizes = [("T", 430), ("N", 136), ("K", 328), ("E", 5)];
+    let tiles = ["192 x 128", "256 x 128", "128 x 128"];
+    let tall = |told: &str| tiles.iter().any(|tile| told.contains(tile));
+    let tried = agree_on_few_ctas(PRODUCT, &sizes, &[40.0, 40.0, 170.0, 400.0, 430.0], tall);
     assert!(tried >= 6, "{tried}");
+}
+
+/// Clusters take their tiles from a counter, in an order that timing decides, and leave it as it was for the next launch,
+/// which the simulator checks. Some have a tile or none.
+#[test]
+fn tiles_of_unlike_segments_are_taken_once_each_under_any_timing() {
+    let residual = "kernel k(A: bf16[T, K], W: bf16[E, N, K], C: f32[T, N], ends: i32[E]) -> D: f32[T, N] \
+         { D = segments(A, ends) @ W.T + C }";
+    let contraction = "kernel k(G: bf16[T, N], A: bf16[T, K], ends: i32[E]) -> D: f32[E, N, K] \
+         { D = segments(G, ends).T @ segments(A, ends) }";
+    let masked = "kernel k(A: bf16[E, T, K], W: bf16[E, N, K], ends: i32[E]) -> D: f32[E, T, N] \
+         { D = masked(A, ends) @ W.T }";
+    let sizes = [("T", 140), ("N", 200), ("K", 72), ("E", 7)];
+    let ends = [10.0, 10.0, 75.0, 76.0, 80.0, 110.0, 140.0];
+    for text in [PRODUCT, residual, contraction, masked] {
+        let few =
+            |told: &str| ["128 x 128", "64 x 64", "128 x 192"].iter().any(|it| told.contains(it));
+        let tried = agree_on_few_ctas(text, &sizes, &ends, few);
+        assert!(tried >= 3, "{tried} of {text}");
+    }
+    let none = agree_on_few_ctas(PRODUCT, &sizes, &[0.0; 7], |told| told.contains("64 x 64"));
+    assert!(none > 0);
 }

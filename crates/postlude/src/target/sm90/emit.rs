@@ -9,6 +9,7 @@ mod batch;
 mod block_scale;
 mod chip;
 mod divisor;
+mod dynamic_scheduler;
 mod elements;
 mod epilogue;
 mod fragment;
@@ -52,6 +53,7 @@ use crate::target::seam::ENTRY;
 use crate::target::sm90::plan::{Mainloop, STAGE_ROW_BYTES, SWAPPED_REGISTERS, Sm90Schedule};
 use crate::target::tile::KernelSchedule;
 
+use dynamic_scheduler::DynamicScheduler;
 pub(super) use launch::launch;
 use parameters::Parameters;
 use plan::Plan;
@@ -101,7 +103,7 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     clear_short_rows(k, plan);
     meet(k, schedule);
     wait_for_launch_before(k, overlaps);
-    let scheduler = TileScheduler::new(k, &parameters, schedule);
+    let scheduler = TileScheduler::new(k, plan, &parameters);
     let warp = k.uniform(thread >> 5);
     let warpgroup = warp >> 2;
     k.if_else(
@@ -210,6 +212,7 @@ fn initialise<'k>(k: Kernel<'k, Sm90a>, plan: &Plan<'_>, ring: Option<&Ring<'k, 
         plan.staging(k).initialise();
     }
     epilogue::ClusterReduction::initialise(k, plan);
+    DynamicScheduler::initialise(k, plan);
     k.fence_barrier_init();
 }
 

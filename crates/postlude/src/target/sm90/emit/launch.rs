@@ -111,10 +111,14 @@ fn facts(
     }
     facts.push_outputs(&mut parameters, bound, &shared.outputs);
     let workspace = Workspace::of(schedule, problem);
+    let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
     if workspace.bytes > 0 {
-        let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
         parameters.push(at(0));
         parameters.extend(workspace.starts.map(at));
+    }
+    let counter = schedule.counter_bytes();
+    if counter > 0 {
+        parameters.push(at(0));
     }
     let partial_sums = schedule.partial_sum_bytes(problem, chip);
     if partial_sums > 0 {
@@ -122,7 +126,7 @@ fn facts(
         parameters.push(Parameter::U32(schedule.split_k_slices));
         parameters.extend(divisor::parameters(u64::from(schedule.split_k_slices)));
         parameters.push(Parameter::U32(whole as u32));
-        parameters.push(Parameter::Pointer { buffer: Buffer::WORKSPACE, offset: 0 });
+        parameters.push(at(0));
     }
     Launch {
         grid: [schedule.grid(problem, chip), 1, 1],
@@ -130,8 +134,8 @@ fn facts(
         threads: schedule.threads(),
         shared_bytes: schedule.shared_bytes(),
         parameters,
-        // Slices of K and partial results of reductions exclude one another.
-        workspace_bytes: workspace.bytes + partial_sums,
+        // Slices of K, partial results of reductions and dynamic tiles exclude one another.
+        workspace_bytes: workspace.bytes + counter + partial_sums,
     }
 }
 

@@ -89,6 +89,8 @@ pub(super) struct Parameters<'k> {
     pub(super) destinations: Vec<Destination<'k>>,
     /// Counters of partial results, then those along rows, along columns and of scalars.
     pub(super) workspace: Option<[PointerParameter<'k>; 4]>,
+    /// Where tiles are taken from a counter.
+    pub(super) counter: Option<PointerParameter<'k>>,
     /// Where work tiles are slices of K.
     pub(super) slices: Option<SliceParameters<'k>>,
 }
@@ -250,6 +252,7 @@ impl<'k> Parameters<'k> {
         let names = ["counters", "row_parts", "column_parts", "scalar_parts"];
         let workspace =
             schedule.needs.folds.any().then(|| names.map(|name| k.parameter_pointer(name)));
+        let counter = schedule.is_dynamic().then(|| k.parameter_pointer("tiles_taken"));
         let slices = (schedule.split_k_slices > 1).then(|| SliceParameters {
             count: number("slices"),
             by_count: Divisor::declare(k, "slices"),
@@ -273,6 +276,7 @@ impl<'k> Parameters<'k> {
             sources,
             destinations,
             workspace,
+            counter,
             slices,
         }
     }

@@ -42,6 +42,7 @@ pub(super) struct Plan<'a> {
     pub(super) cluster_reduction_barriers: Region,
     pub(super) held_rows: Region,
     pub(super) held_stages: Region,
+    pub(super) dynamic: Region,
     /// For each output, the place of the tile operand whose slots it is stored through.
     pub(super) reused: Vec<Option<usize>>,
 }
@@ -80,6 +81,7 @@ impl<'a> Plan<'a> {
             8,
         );
         let staging_barriers = planner.reserve("staggered operands' barriers", arriving, 8);
+        let dynamic = planner.reserve("numbers of tiles", schedule.dynamic_bytes(), 8);
         assert!(
             planner.total() == u64::from(schedule.shared_bytes()),
             "compiler bug: the schedule counted other bytes of shared memory"
@@ -115,6 +117,7 @@ impl<'a> Plan<'a> {
             cluster_reduction_barriers,
             held_rows,
             held_stages,
+            dynamic,
             reused: if schedule.reuse_c {
                 reused(program, &schedule.needs)
             } else {
@@ -154,7 +157,8 @@ impl Plan<'_> {
             grid: if mainloop.is_written() { Grid::ONE } else { grid(self.schedule.tile.cluster) },
         };
         let ring = Ring::new(k, k.region(&self.barriers), self.schedule.stages, agents);
-        Some((mainloop, ring))
+        // Math warpgroups clear lines of K behind a segment.
+        Some((mainloop, if mainloop.ragged { ring.written_by_consumers() } else { ring }))
     }
 
     /// Warps that move staggered rows or widen narrow ones: all load warps but one.
@@ -162,12 +166,11 @@ impl Plan<'_> {
         self.schedule.loaders() * 4 - 1
     }
 
-    /// The math warpgroups whose tile operands each load warp but the first loads: one, or all of a tile where there
-    /// are more math warpgroups than such warps.
+    /// The math warpgroups whose tile operands each load warp but the first loads.
     pub(super) fn served(&self) -> impl Iterator<Item = Range<u32>> {
-        let tile = self.schedule.tile;
-        let each = if tile.math_warpgroups < 4 { 1 } else { tile.warpgroups_per_tile() };
-        (0..tile.math_warpgroups / each).map(move |number| number * each..(number + 1) * each)
+        let each = self.schedule.served_warpgroups();
+        (0..self.schedule.math_warpgroups() / each)
+            .map(move |number| number * each..(number + 1) * each)
     }
 
     /// How often passes read the tile operands of each block before any block is visited, for one round over the blocks

@@ -1,7 +1,7 @@
 //! The tile scheduler: which work tiles a CTA computes, in the order of the raster.
 
 use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::target::Clusters;
+use postlude_ptx::target::Tma;
 use postlude_ptx::types::{Pred, U32};
 
 use crate::target::sm90::plan::{EpilogueTransfer, Mainloop, Sm90Schedule};
@@ -9,8 +9,10 @@ use crate::target::tile::KernelSchedule;
 
 use super::batch::{Batch, BatchDims};
 use super::divisor::{Divisor, RasterDivisors};
+use super::dynamic_scheduler::DynamicScheduler;
 use super::operand::grid;
 use super::parameters::Parameters;
+use super::plan::Plan;
 use super::segments::{Contraction, Ends, Segments, Walk};
 
 /// Counts of work tiles.
@@ -36,6 +38,8 @@ pub(super) struct TileScheduler<'k, C> {
     segments: Option<Segments<'k, C>>,
     /// Where work tiles are slices: how tiles are cut.
     slices: Option<Cut<'k>>,
+    /// Where clusters take tiles as they get through them.
+    dynamic: Option<DynamicScheduler<'k, C>>,
     /// Where the contraction is, and how long it is.
     contraction: Option<Ends<'k>>,
     /// Where rows of a batch from a count on are not used: the counts.
@@ -68,7 +72,7 @@ pub(super) struct WorkTile<'k> {
     pub(super) segment: Option<TilesOfSegment<'k>>,
     /// Its slice of K, where it has no more.
     pub(super) slice: Option<Slice<'k>>,
-    /// Whether this CTA has another tile behind it.
+    /// Whether this CTA has another tile behind it; known in ping-pong, where it is asked for.
     pub(super) followed: Reg<'k, Pred>,
 }
 
@@ -105,12 +109,13 @@ pub(super) struct TilesOfSegment<'k> {
     pub(super) count: Reg<'k, U32>,
 }
 
-impl<'k, C: Clusters> TileScheduler<'k, C> {
+impl<'k, C: Tma> TileScheduler<'k, C> {
     pub(super) fn new(
         k: Kernel<'k, C>,
+        plan: &Plan<'_>,
         parameters: &Parameters<'k>,
-        schedule: &Sm90Schedule,
     ) -> TileScheduler<'k, C> {
+        let schedule = plan.schedule;
         let up = |size: Reg<'k, U32>, by: u32| {
             let size = size + (by - 1);
             if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }
@@ -175,6 +180,9 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
             rows: parameters.rows,
             segments,
             slices,
+            dynamic: parameters
+                .counter
+                .map(|counter| DynamicScheduler::new(k, plan, counter, rank)),
             contraction: parameters.ends.filter(|_| ragged),
             counts: parameters.ends.filter(|_| masked),
             inner: parameters.inner,
@@ -220,19 +228,58 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         self.k.clusters() * self.schedule.tile.tiles_in_flight()
     }
 
-    /// Runs `body` for every tile of this CTA. All CTAs of a cluster make the same number of steps.
+    /// Runs `body` for every tile of this CTA: the role that loads A and B, which publishes a dynamic scheduler's tiles. All
+    /// CTAs of a cluster make the same number of steps.
     pub(super) fn for_each(&self, body: impl FnOnce(&WorkTile<'k>)) {
-        let (k, walk) = (self.k, self.walk());
+        let k = self.k;
+        if let Some(dynamic) = &self.dynamic {
+            let publisher = dynamic.publisher();
+            let publish = || dynamic.publish(&publisher, self.total);
+            return self.for_taken(dynamic, (k.imm(0), 1), publish, body);
+        }
+        let walk = self.walk();
         k.for_(k.cluster(), self.total, k.clusters(), |number| {
-            body(&self.work_tile(walk.as_ref(), number));
+            body(&self.work_tile(walk.as_ref(), number, None));
         });
     }
 
     /// Runs `body` for every tile of a math warpgroup: all of this CTA's, or in ping-pong every other one.
     pub(super) fn for_own(&self, order: Reg<'k, U32>, body: impl FnOnce(&WorkTile<'k>)) {
+        if let Some(dynamic) = &self.dynamic {
+            let in_flight = self.schedule.tile.tiles_in_flight();
+            return self.for_taken(dynamic, (order, in_flight), || {}, body);
+        }
         let ((start, step), walk) = (self.own(order), self.walk());
         self.k.for_(start, self.total, step, |number| {
-            body(&self.work_tile(walk.as_ref(), number));
+            body(&self.work_tile(walk.as_ref(), number, None));
+        });
+    }
+
+    /// Runs `body` for tiles that the cluster takes: one of every `in_flight`, from the one of this order on. `before` comes
+    /// before each.
+    fn for_taken(
+        &self,
+        dynamic: &DynamicScheduler<'k, C>,
+        (order, in_flight): (Reg<'k, U32>, u32),
+        before: impl FnOnce(),
+        body: impl FnOnce(&WorkTile<'k>),
+    ) {
+        let (k, walk, at) = (self.k, self.walk(), dynamic.reader());
+        let number = k.var(k.cluster());
+        let is_tile = || number.get().lt(self.total);
+        for others in 1..in_flight {
+            k.if_(order.ge(others) & is_tile(), || number.set(dynamic.next(&at)));
+        }
+        k.while_(is_tile, || {
+            before();
+            // Kept in a register beside a tile's sums only where it is asked for.
+            let next = (in_flight > 1).then(|| dynamic.next(&at));
+            let followed = next.map_or_else(|| k.imm(true), |next| next.lt(self.total));
+            body(&self.work_tile(walk.as_ref(), number.copy(), Some(followed)));
+            number.set(next.unwrap_or_else(|| dynamic.next(&at)));
+            for _ in 1..in_flight {
+                k.if_(is_tile(), || number.set(dynamic.next(&at)));
+            }
         });
     }
 
@@ -243,12 +290,16 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         body: impl FnOnce(&WorkTile<'k>),
         after: impl FnOnce(Reg<'k, Pred>),
     ) {
+        assert!(self.dynamic.is_none(), "compiler bug: reductions of dynamic tiles");
         let k = self.k;
         let ((start, step), walk) = (self.own(order), self.walk());
         let number = k.var(start);
         k.do_while(|| {
             let real = number.get().lt(self.total);
-            k.if_(real, || body(&self.work_tile(walk.as_ref(), number.copy())));
+            k.if_(real, || {
+                let number = number.copy();
+                body(&self.work_tile(walk.as_ref(), number, None));
+            });
             number.set(number.get() + step);
             after(real);
             real
@@ -272,7 +323,13 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         self.segments.as_ref().map(Segments::walk)
     }
 
-    fn work_tile(&self, walk: Option<&Walk<'k, C>>, number: Reg<'k, U32>) -> WorkTile<'k> {
+    /// The work tile of a number. A static scheduler knows which number follows.
+    fn work_tile(
+        &self,
+        walk: Option<&Walk<'k, C>>,
+        number: Reg<'k, U32>,
+        followed: Option<Reg<'k, Pred>>,
+    ) -> WorkTile<'k> {
         let tile = self.schedule.tile;
         let work_tile = number;
         let slice = self.slices.map(|cut| self.slice(cut, work_tile));
@@ -305,7 +362,7 @@ impl<'k, C: Clusters> TileScheduler<'k, C> {
         let across = place - along * height + first;
         let row = along.select(across, self.along_m);
         let column = across.select(along, self.along_m);
-        let followed = (work_tile + self.k.clusters()).lt(self.total);
+        let followed = followed.unwrap_or_else(|| (work_tile + self.k.clusters()).lt(self.total));
         let beside = |number: Reg<'k, U32>, count: u32, place: Reg<'k, U32>| match count {
             1 => number,
             count => number.mad(count, place),

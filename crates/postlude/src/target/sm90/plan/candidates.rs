@@ -75,6 +75,7 @@ pub(crate) const CANDIDATES: &[Tile] = &[
     LONG_ROWS[2],
     THREE,
     WIDENED,
+    TALL,
 ];
 
 /// More tiles for products whose epilogue computes little, with their columns: of 330 that were timed on 119 short products, those
@@ -134,6 +135,9 @@ const THREE: Tile = cooperative(128, 192, 2, ONE);
 /// For an operand that seven load warps widen, each 16 rows of a stage at a time.
 const WIDENED: Tile = cooperative(64, 112, 1, ONE);
 
+/// For segments of rows: the others of ping-pong have fewer rows or more columns.
+pub(super) const TALL: Tile = ping_pong(192, 128, 2, BESIDE);
+
 /// Those of the table that are there for rows longer than a tile.
 const LONG_ROWS: [Tile; 3] = [
     cooperative(128, 128, 2, FOUR_BESIDE),
@@ -171,15 +175,16 @@ impl Tile {
         let written = mainloop.is_written();
         let special = LONG_ROWS.contains(&self) && !self.reduces_over_cluster(needs)
             || self == THREE && mainloop.products != 3
-            || self == WIDENED && !mainloop.is_widened();
+            || self == WIDENED && !mainloop.is_widened()
+            || self == TALL && !mainloop.segmented;
         // Better a crowded tile than none.
         let crowded = !self.has_room(needs)
             && CANDIDATES.iter().any(|other| other.has_room(needs) && other.takes(needs));
         // Twice as many math warps pay where they compute much, but not where each writes partial results of its own.
         let busy = needs.is_busy() && needs.folds.rows + needs.folds.columns == 0;
         // Wide ping-pong tiles leave few registers to an epilogue that computes much or reduces.
-        let full =
-            self.is_ping_pong() && self.cluster == BELOW && (needs.is_busy() || needs.folds.any());
+        let wide = self.cluster == BELOW || self == TALL;
+        let full = self.is_ping_pong() && wide && (needs.is_busy() || needs.folds.any());
         match (self.is_ping_pong(), self.warpgroups_per_tile()) {
             _ if avoidable || special || crowded || full => false,
             (false, _) => !large || written,

@@ -29,6 +29,8 @@ pub(crate) struct Mainloop {
     pub(crate) products: u32,
     /// Rows of A that are loaded where it has few; 0 for a tile's.
     pub(crate) short_rows: u32,
+    /// Whether rows are cut into segments, whose ends are known on the device only.
+    pub(crate) segmented: bool,
     /// Whether the K of a batch is a segment, known on the device only.
     pub(crate) ragged: bool,
     /// Whether tiles whose rows are not used are not multiplied, known on the device only.
@@ -57,6 +59,7 @@ impl Mainloop {
             scaling,
             products: program.products(),
             short_rows: if problem.segmented { 0 } else { short_rows(problem.rows) },
+            segmented: graph.ends().is_some(),
             ragged: graph.contraction_ends().is_some(),
             masked: graph.row_counts().is_some(),
         })
@@ -67,7 +70,7 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        let (products, short_rows, [ragged, masked]) = (1, 0, [false; 2]);
+        let (products, short_rows, [segmented, ragged, masked]) = (1, 0, [false; 3]);
         Mainloop {
             operands,
             operand_bytes,
@@ -76,6 +79,7 @@ impl Mainloop {
             scaling,
             products,
             short_rows,
+            segmented,
             ragged,
             masked,
         }

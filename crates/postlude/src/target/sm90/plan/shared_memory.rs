@@ -181,5 +181,6 @@ impl Sm90Schedule {
             + self.c_stages * self.held_stage_bytes()
             + self.held_bytes()
             + self.barrier_bytes()
+            + self.dynamic_bytes()
     }
 }

@@ -115,6 +115,9 @@ impl Needs {
             if mainloop.short_rows > 0 {
                 writeln!(f, "    short_rows {}", mainloop.short_rows)?;
             }
+            if mainloop.segmented {
+                writeln!(f, "    segmented 1  # rows of a batch are a segment")?;
+            }
             if mainloop.ragged {
                 writeln!(f, "    ragged 1  # K of a batch is a segment")?;
             }
@@ -169,9 +172,10 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 33] = [
+const NUMBERS: [&str; 34] = [
     "swap_ab",
     "ctas",
+    "segmented",
     "ragged",
     "masked",
     "promoted",
@@ -412,6 +416,7 @@ impl Knobs {
             short_rows: given("short_rows").unwrap_or(0),
             scaling: self.scaling,
             products,
+            segmented: given("segmented").unwrap_or(0) > 0,
             ragged: given("ragged").unwrap_or(0) > 0,
             masked: given("masked").unwrap_or(0) > 0,
         }))

@@ -50,7 +50,7 @@ fn stubbed<C: EpilogueChip>(bound: &BoundProgram, schedule: &Sm90Schedule) -> En
         let parameters = Parameters::declare(k, plan.program, schedule);
         k.if_(k.thread().eq(0), || initialise(k, &plan));
         k.sync();
-        let scheduler = TileScheduler::new(k, &parameters, schedule);
+        let scheduler = TileScheduler::new(k, &plan, &parameters);
         let warp = k.uniform(k.thread() >> 5);
         let warpgroup = warp >> 2;
         k.if_else(
