@@ -7,6 +7,7 @@
 
 mod calls;
 mod chunks;
+mod coalesced;
 mod further_tiles;
 mod half_bytes;
 mod knobs;
@@ -461,8 +462,8 @@ fn every_epilogue_load_is_right() {
 fn every_epilogue_store_is_right() {
     let transfers = [
         (72, 80, Layout::Packed, "tma"),
-        (72, 81, Layout::Packed, "contiguous"),
-        (72, 80, Layout::Gaps, "contiguous"),
+        (72, 81, Layout::Packed, "coalesced"),
+        (72, 80, Layout::Gaps, "coalesced"),
         (72, 80, Layout::Transposed, "tma_transposed"),
         (72, 81, Layout::TransposedPadded, "tma_transposed"),
         (71, 80, Layout::Transposed, "strided"),
@@ -476,6 +477,7 @@ fn every_epilogue_store_is_right() {
             let wanted = match (taken.knob("swap_ab"), *transfer) {
                 (Some(_), "tma") => "tma_transposed",
                 (Some(_), "tma_transposed") => "tma",
+                (Some(_), "strided") => "coalesced",
                 (_, transfer) => transfer,
             };
             let stores = words(&taken, "epilogue_stores");
@@ -529,7 +531,11 @@ fn outputs_of_every_type_are_right() {
         // Packed dims are multiples of 8.
         let sizes = if *dtype == DType::B1 { [2, 72, 136, 40] } else { [2, 71, 133, 40] };
         let taken = check(&narrow(*kernel, *dtype, sizes), None, Layout::Packed);
-        let transfer = if *kernel == 3 { "strided" } else { "contiguous" };
+        let transfer = match (*kernel, *dtype, taken.knob("swap_ab")) {
+            (3, _, None) => "strided",
+            (_, DType::B1, _) => "contiguous",
+            _ => "coalesced",
+        };
         assert_eq!(words(&taken, "epilogue_stores")[0], transfer, "{dtype} {kernel}");
         if *dtype != DType::B1 {
             for layout in [Layout::Gaps, Layout::Transposed, Layout::Reversed, Layout::Shifted] {

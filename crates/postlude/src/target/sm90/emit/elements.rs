@@ -79,7 +79,9 @@ pub(super) fn compute_elements<'k, C: EpilogueChip>(
     for (output, destination) in plan.graph.outputs().iter().zip(&parameters.destinations) {
         match destination {
             Destination::Direct(memory) => kernel.compute(output, memory),
-            Destination::Map(_) => panic!("compiler bug: an element that TMA stores"),
+            Destination::Map(_) | Destination::Coalesced(_) => {
+                panic!("compiler bug: an element that leaves through a slot")
+            }
         }
     }
 }

@@ -194,14 +194,20 @@ impl<'k> Memory<'k> {
         let strided = || self.column.load() * u64::from(columns);
         match (transfer, from) {
             (
-                EpilogueTransfer::Tma | EpilogueTransfer::Pairs | EpilogueTransfer::Contiguous,
+                EpilogueTransfer::Tma
+                | EpilogueTransfer::Pairs
+                | EpilogueTransfer::Coalesced
+                | EpilogueTransfer::Contiguous,
                 Location::Bytes(pointer),
             ) => {
                 let bytes = i64::from(columns) * self.dtype.bits() as i64 / 8;
                 Location::Bytes(pointer.offset(bytes))
             }
             (
-                EpilogueTransfer::Tma | EpilogueTransfer::Pairs | EpilogueTransfer::Contiguous,
+                EpilogueTransfer::Tma
+                | EpilogueTransfer::Pairs
+                | EpilogueTransfer::Coalesced
+                | EpilogueTransfer::Contiguous,
                 Location::Bit { start, index },
             ) => {
                 let bits = u64::from(columns) * self.dtype.bits() as u64;

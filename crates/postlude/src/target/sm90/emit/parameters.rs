@@ -56,10 +56,18 @@ impl<'k> MappedTile<'k> {
     }
 }
 
+/// A tile that threads store from slots, and its layout there.
+pub(super) struct CoalescedTile<'k> {
+    pub(super) layout: SlotLayout,
+    pub(super) memory: Memory<'k>,
+}
+
 /// How an output is stored.
 pub(super) enum Destination<'k> {
     /// By TMA through shared memory.
     Map(MappedTile<'k>),
+    /// By threads, from shared memory.
+    Coalesced(CoalescedTile<'k>),
     /// Element by element.
     Direct(Memory<'k>),
 }
@@ -173,7 +181,14 @@ impl<'k, C: Tma> Tensors<'_, 'k, C> {
             return Destination::Direct(Memory::declare_like(k, &name, output.dtype, other));
         }
         let window = self.window(window, program.output_run(output));
-        Destination::Direct(Memory::declare(k, &name, (output.dtype, batching), window))
+        let memory = Memory::declare(k, &name, (output.dtype, batching), window);
+        match self.schedule.needs.epilogue_stores[place].slot_major() {
+            Some(major) => {
+                let layout = SlotLayout::of_output(self.schedule, output.dtype, major);
+                Destination::Coalesced(CoalescedTile { layout, memory })
+            }
+            None => Destination::Direct(memory),
+        }
     }
 }
 

@@ -187,7 +187,9 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
             .filter(|((_, transfer), _)| **transfer != EpilogueTransfer::Finished)
             .map(|((output, _), destination)| match destination {
                 Destination::Direct(memory) => (output, memory),
-                Destination::Map(_) => panic!("compiler bug: a held row that TMA stores"),
+                Destination::Map(_) | Destination::Coalesced(_) => {
+                    panic!("compiler bug: a held row that leaves through a slot")
+                }
             })
             .collect();
         let values = outputs.iter().map(|(output, _)| output.value);

@@ -154,9 +154,9 @@ impl Needs {
         self.epilogue_stores.iter().all(|transfer| *transfer != EpilogueTransfer::TmaTransposed)
     }
 
-    /// Whether TMA stores an output, through slots.
-    pub(crate) fn has_tma_stores(&self) -> bool {
-        self.epilogue_stores.iter().any(|transfer| transfer.major().is_some())
+    /// Whether an output is stored through slots.
+    pub(crate) fn stores_through_slots(&self) -> bool {
+        self.epilogue_stores.iter().any(|transfer| transfer.slot_major().is_some())
     }
 
     /// Whether a kernel for these needs can be used where `other` is needed: every load and store at least as general.

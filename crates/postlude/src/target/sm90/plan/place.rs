@@ -19,6 +19,9 @@ pub(crate) enum EpilogueTransfer {
     TmaTransposed,
     /// Directly into registers; two neighbouring columns are one aligned word, and both are there or neither is.
     Pairs,
+    /// Through shared memory, and from there by threads, neighbouring columns by neighbouring lanes; columns are contiguous.
+    /// Outputs alone leave so.
+    Coalesced,
     /// Directly between registers and memory; columns are contiguous.
     Contiguous,
     /// Directly between registers and memory, at any strides.
@@ -30,10 +33,11 @@ pub(crate) enum EpilogueTransfer {
 
 impl EpilogueTransfer {
     /// Every one, best first.
-    pub(crate) const ALL: [EpilogueTransfer; 6] = [
+    pub(crate) const ALL: [EpilogueTransfer; 7] = [
         EpilogueTransfer::Tma,
         EpilogueTransfer::TmaTransposed,
         EpilogueTransfer::Pairs,
+        EpilogueTransfer::Coalesced,
         EpilogueTransfer::Contiguous,
         EpilogueTransfer::Strided,
         EpilogueTransfer::Finished,
@@ -42,7 +46,9 @@ impl EpilogueTransfer {
     /// Directly between registers and memory, if it is not yet.
     pub(super) fn make_direct(&mut self) {
         *self = match *self {
-            EpilogueTransfer::Tma | EpilogueTransfer::Contiguous => EpilogueTransfer::Contiguous,
+            EpilogueTransfer::Tma | EpilogueTransfer::Coalesced | EpilogueTransfer::Contiguous => {
+                EpilogueTransfer::Contiguous
+            }
             EpilogueTransfer::Pairs => EpilogueTransfer::Pairs,
             EpilogueTransfer::TmaTransposed | EpilogueTransfer::Strided => {
                 EpilogueTransfer::Strided
@@ -57,6 +63,7 @@ impl EpilogueTransfer {
             EpilogueTransfer::Tma => "tma",
             EpilogueTransfer::TmaTransposed => "tma_transposed",
             EpilogueTransfer::Pairs => "pairs",
+            EpilogueTransfer::Coalesced => "coalesced",
             EpilogueTransfer::Contiguous => "contiguous",
             EpilogueTransfer::Strided => "strided",
             EpilogueTransfer::Finished => "finished",
@@ -69,9 +76,23 @@ impl EpilogueTransfer {
             EpilogueTransfer::Tma => Some(Major::Row),
             EpilogueTransfer::TmaTransposed => Some(Major::Column),
             EpilogueTransfer::Pairs
+            | EpilogueTransfer::Coalesced
             | EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => None,
+        }
+    }
+
+    /// What slots of shared memory have innermost; `None` where a tile moves without them.
+    pub(crate) const fn slot_major(self) -> Option<Major> {
+        match self {
+            EpilogueTransfer::Coalesced => Some(Major::Row),
+            EpilogueTransfer::Tma
+            | EpilogueTransfer::TmaTransposed
+            | EpilogueTransfer::Pairs
+            | EpilogueTransfer::Contiguous
+            | EpilogueTransfer::Strided
+            | EpilogueTransfer::Finished => self.major(),
         }
     }
 
@@ -83,6 +104,7 @@ impl EpilogueTransfer {
             }
             EpilogueTransfer::Tma
             | EpilogueTransfer::TmaTransposed
+            | EpilogueTransfer::Coalesced
             | EpilogueTransfer::Finished => false,
         }
     }
@@ -93,9 +115,12 @@ impl EpilogueTransfer {
             EpilogueTransfer::Tma => matches!(other, EpilogueTransfer::Tma),
             EpilogueTransfer::TmaTransposed => matches!(other, EpilogueTransfer::TmaTransposed),
             EpilogueTransfer::Pairs => matches!(other, EpilogueTransfer::Pairs),
-            EpilogueTransfer::Contiguous => matches!(
+            EpilogueTransfer::Coalesced | EpilogueTransfer::Contiguous => matches!(
                 other,
-                EpilogueTransfer::Tma | EpilogueTransfer::Pairs | EpilogueTransfer::Contiguous
+                EpilogueTransfer::Tma
+                    | EpilogueTransfer::Pairs
+                    | EpilogueTransfer::Coalesced
+                    | EpilogueTransfer::Contiguous
             ),
             EpilogueTransfer::Strided => !matches!(other, EpilogueTransfer::Finished),
             EpilogueTransfer::Finished => matches!(other, EpilogueTransfer::Finished),
@@ -183,15 +208,22 @@ pub(super) fn epilogue_stores(
             let [first, columns] = columns(problem, windows, program.output_window(place));
             // The TMA unit stores no box that begins before its tensor (an illegal instruction): none may lie across the
             // first column of a part.
-            let mapped = (matches!(output.dtype.bits(), 8 | 32) || is_mapped(output.dtype))
-                && program.output_row_run(output) == 1
-                && first.is_multiple_of(SLOT_COLUMNS);
+            let has_slots = (matches!(output.dtype.bits(), 8 | 32) || is_mapped(output.dtype))
+                && program.output_row_run(output) == 1;
+            let mapped = has_slots && first.is_multiple_of(SLOT_COLUMNS);
             let lies = (strides, [first, columns]);
             let transfer = transfer(output.dtype, mapped, lies, placement.alignment(), problem);
             // Copies out of shared memory write whole 16-byte chunks, even beyond the last element.
             let whole = |elements: usize| has_whole_chunks(output.dtype, elements);
+            // Columns of a part of each run are no neighbours.
+            let window = program.output_window(place);
+            let whole_window = window.and_then(|window| program.fold(window)).is_none();
+            let coalesced = has_slots && whole_window && !program.is_shared(output);
+            let direct =
+                if coalesced { EpilogueTransfer::Coalesced } else { EpilogueTransfer::Contiguous };
             match transfer {
-                EpilogueTransfer::Tma if !whole(columns) => EpilogueTransfer::Contiguous,
+                EpilogueTransfer::Tma if !whole(columns) => direct,
+                EpilogueTransfer::Contiguous => direct,
                 // Tiles of bytes are stored by TMA row-major only.
                 EpilogueTransfer::TmaTransposed
                     if !whole(problem.rows) || output.dtype.bits() == 8 =>

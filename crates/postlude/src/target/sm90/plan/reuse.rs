@@ -37,7 +37,7 @@ struct SlotFormat {
 
 impl SlotFormat {
     fn new(transfer: EpilogueTransfer, dtype: DType) -> Option<SlotFormat> {
-        transfer.major().map(|major| SlotFormat { major, bits: dtype.bits() as u32 })
+        transfer.slot_major().map(|major| SlotFormat { major, bits: dtype.bits() as u32 })
     }
 
     /// Slots of an epilogue tile: each holds as many elements of 16 bits, or half as many of 32.
@@ -65,7 +65,7 @@ fn outputs(program: &TileProgram, needs: &Needs) -> Vec<Option<SlotFormat>> {
 /// For each output, the place of the tile operand whose slots it could be stored through.
 pub(crate) fn reused(program: &TileProgram, needs: &Needs) -> Vec<Option<usize>> {
     let mut free = operands(program, needs);
-    let take = |output: Option<SlotFormat>| {
+    let mut take = |output: Option<SlotFormat>| {
         // Rows of bytes lie closer in a slot that is loaded than in one that warps store their own parts of.
         let output = output.filter(|format| format.bits > 8);
         output?;
@@ -73,7 +73,10 @@ pub(crate) fn reused(program: &TileProgram, needs: &Needs) -> Vec<Option<usize>>
         free[place] = None;
         Some(place)
     };
-    outputs(program, needs).into_iter().map(take).collect()
+    // Only copies of whole slots may still read an operand's when the warps that filled it go on.
+    let mapped = needs.epilogue_stores.iter().map(|transfer| transfer.major().is_some());
+    let outputs = outputs(program, needs).into_iter().zip(mapped);
+    outputs.map(|(output, mapped)| take(output.filter(|_| mapped))).collect()
 }
 
 /// Whether outputs may be stored through operands' slots, or why not.
@@ -100,7 +103,7 @@ impl Sm90Schedule {
     /// Whether outputs are stored through slots beside those of operands.
     pub(super) fn has_d_slots(&self) -> bool {
         let slots = self.needs.slots;
-        self.needs.has_tma_stores() && !(self.reuse_c && slots.stores == slots.reusable)
+        self.needs.stores_through_slots() && !(self.reuse_c && slots.stores == slots.reusable)
     }
 
     /// Slots of operands that stores still read when the next epilogue tile's operands are waited for: as many as D

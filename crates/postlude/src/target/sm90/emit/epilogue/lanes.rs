@@ -14,8 +14,9 @@ use super::super::chip::EpilogueChip;
 use super::super::plan::Plan;
 use crate::placement::Major;
 
-pub(super) use access::{Floats, Packed, SlotAccess};
+pub(super) use access::{CHUNK, Floats, Packed, SlotAccess};
 use columns::ColumnLanes;
+pub(super) use rows::Exchange;
 use rows::RowLanes;
 
 /// A thread's places in every slot, for each order that a tile of the epilogue has.
@@ -29,7 +30,7 @@ impl<'k, C: EpilogueChip> Lanes<'k, C> {
     pub(super) fn new(k: Kernel<'k, C>, rank: Reg<'k, U32>, plan: &Plan<'_>) -> Lanes<'k, C> {
         let schedule = plan.schedule;
         let transfers = schedule.needs.epilogue_loads.iter().chain(&schedule.needs.epilogue_stores);
-        let any = |major| transfers.clone().any(|transfer| transfer.major() == Some(major));
+        let any = |major| transfers.clone().any(|transfer| transfer.slot_major() == Some(major));
         let operands = plan.program.tile_operands.iter().zip(&schedule.needs.epilogue_loads);
         let loads_bytes = |major| {
             operands.clone().any(|(input, transfer)| {

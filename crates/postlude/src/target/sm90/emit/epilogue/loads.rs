@@ -129,6 +129,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueLoads<'a, 'k, C> {
         let of = |(input, _, transfer): &(InputId, DType, EpilogueTransfer)| match transfer {
             EpilogueTransfer::Tma | EpilogueTransfer::TmaTransposed => None,
             EpilogueTransfer::Pairs
+            | EpilogueTransfer::Coalesced
             | EpilogueTransfer::Contiguous
             | EpilogueTransfer::Strided
             | EpilogueTransfer::Finished => {

@@ -63,7 +63,7 @@ impl<'k, C: EpilogueChip> Epilogue<'_, 'k, C> {
             .filter(|(output, _)| program.plain_kind(output) == Some(kind))
             .filter_map(|(output, destination)| match destination {
                 Destination::Direct(memory) => Some((output, memory)),
-                Destination::Map(_) => None,
+                Destination::Map(_) | Destination::Coalesced(_) => None,
             })
             .collect()
     }

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use postlude_ptx::kernel::{Half, Kernel, Packed8, Policy, Reg, SharedAddress, Var};
 use postlude_ptx::modifier::{Eviction, ProxySpace, WaitFor};
 use postlude_ptx::ring::Borrowed;
-use postlude_ptx::types::{B32, Pred, S32, Scalar, U16, U32};
+use postlude_ptx::types::{B32, Pred, Scalar, U16, U32};
 
 use crate::dtype::DType;
 use crate::lower::packed_major;
@@ -22,75 +22,12 @@ use super::super::slot::half_of;
 use super::super::values::{Value, run_of_row, scale_code};
 use super::super::warpgroup::WarpgroupIndex;
 use super::bits::BitLane;
-use super::lanes::{Floats, Lanes, Packed};
+use super::coalesced::CoalescedStores;
+use super::converted::{Converted, fill};
+use super::lanes::Lanes;
 use super::loads::HeldSlot;
 use super::single::begins_run;
 use super::thread::{EpilogueTile, StoreTarget, ThreadCoordinate};
-
-/// Two columns of a thread's two rows, converted to an output's dtype.
-#[derive(Clone, Copy)]
-pub(super) enum Converted<'k> {
-    /// 16-bit pairs, one a row: packed at once, so that they take half the registers.
-    Packed(Packed<'k>),
-    /// As they were computed.
-    Whole(Floats<'k>),
-    /// Integers of 32 bits.
-    Integers([Reg<'k, S32>; 4]),
-    /// Pairs of bytes, one a row: the first column's lowest.
-    Bytes([Reg<'k, U32>; 2]),
-    /// Bits to which other lanes' bits have to be added.
-    Bits(Reg<'k, U32>),
-}
-
-impl<'k> Converted<'k> {
-    fn packed(self) -> Packed<'k> {
-        match self {
-            Converted::Packed(pairs) => pairs,
-            Converted::Whole(_)
-            | Converted::Integers(_)
-            | Converted::Bytes(_)
-            | Converted::Bits(_) => {
-                panic!("compiler bug: 16-bit slots take pairs")
-            }
-        }
-    }
-
-    fn whole(self) -> Floats<'k> {
-        match self {
-            Converted::Whole(values) => values,
-            Converted::Packed(_)
-            | Converted::Integers(_)
-            | Converted::Bytes(_)
-            | Converted::Bits(_) => {
-                panic!("compiler bug: 32-bit slots take floats")
-            }
-        }
-    }
-
-    fn bytes(self) -> [Reg<'k, U32>; 2] {
-        match self {
-            Converted::Bytes(pairs) => pairs,
-            Converted::Packed(_)
-            | Converted::Whole(_)
-            | Converted::Integers(_)
-            | Converted::Bits(_) => {
-                panic!("compiler bug: 8-bit slots take pairs of bytes")
-            }
-        }
-    }
-
-    fn bits(self) -> Reg<'k, U32> {
-        match self {
-            Converted::Bits(bits) => bits,
-            Converted::Packed(_)
-            | Converted::Whole(_)
-            | Converted::Integers(_)
-            | Converted::Bytes(_) => {
-                panic!("compiler bug: bytes are put together from bits")
-            }
-        }
-    }
-}
 
 /// The threads that fill a slot together; always the same lane of them issues its stores.
 #[derive(Clone, Copy)]
@@ -111,6 +48,10 @@ pub(super) struct EpilogueStores<'a, 'k, C> {
     policy: Option<Policy<'k>>,
     /// Where an output is packed bits.
     bits: Option<BitLane<'k, C>>,
+    /// Where threads store slots.
+    coalesced: Option<CoalescedStores<'k, C>>,
+    /// Whether TMA stores an output.
+    maps: bool,
     slots: SharedAddress<'k>,
     /// Which slot comes next, in bytes.
     slot: Var<'k, U32>,
@@ -146,6 +87,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
     ) -> Self {
         let bytes = plan.schedule.d_stages * plan.schedule.slot_bytes();
         let slots = k.region(&plan.d_slots) + warpgroup.in_cta * bytes;
+        let any = |is: fn(&Destination<'k>) -> bool| parameters.destinations.iter().any(is);
         let packs_bits = plan.graph.outputs().iter().any(|output| output.dtype == DType::B1);
         EpilogueStores {
             k,
@@ -161,6 +103,9 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             },
             policy: (plan.schedule.hints != Hints::None).then(|| k.policy(Eviction::First)),
             bits: packs_bits.then(|| BitLane::new(k, rank)),
+            coalesced: any(|to| matches!(to, Destination::Coalesced(_)))
+                .then(|| CoalescedStores::new(k, rank, parameters.columns)),
+            maps: any(|to| matches!(to, Destination::Map(_))),
             slots,
             slot: k.var(0),
             delayed: Cell::new(None),
@@ -172,7 +117,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
     /// Where a block's elements of the direct outputs are stored.
     pub(super) fn targets(&self, thread: &ThreadCoordinate<'k>) -> Vec<Option<StoreTarget<'k>>> {
         let of = |(output, destination): (usize, &Destination<'k>)| match destination {
-            Destination::Map(_) => None,
+            Destination::Map(_) | Destination::Coalesced(_) => None,
             Destination::Direct(memory) if memory.dtype == DType::B1 => {
                 let major = self.packed(output);
                 let target = self.bits().target(major, memory, self.parameters, thread);
@@ -214,7 +159,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             Converted::Bytes([pack(0), pack(2)].map(|pair| k.widen_u16(pair.cast::<U16>())))
         };
         match (&self.parameters.destinations[output], self.plan.graph.outputs()[output].dtype) {
-            (Destination::Map(_), DType::F16 | DType::BF16) => {
+            (Destination::Map(_) | Destination::Coalesced(_), DType::F16 | DType::BF16) => {
                 let (half, floats) = (self.half(output), values.map(Value::float));
                 let half = half.unwrap_or_else(|| panic!("compiler bug: no type of 16 bits"));
                 let pack = |row: usize| k.pack_halves(half, floats[row], floats[row + 1]);
@@ -230,7 +175,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                 let pack = |row: usize| codes[row].permute(codes[row + 1], 0x40);
                 Converted::Bytes([pack(0), pack(2)].map(Reg::cast))
             }
-            (Destination::Map(_), DType::I32) => {
+            (Destination::Map(_) | Destination::Coalesced(_), DType::I32) => {
                 let bits = |value: Value<'k>| k.bits_to_f32(value.integer().cast());
                 Converted::Whole(values.map(bits))
             }
@@ -307,17 +252,22 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
                     let column = tile.column(column);
                     let reused = reused.map(|slots| slots[place]);
                     self.store_slot((output, column), thread, reused, |start| {
-                        if tile.layout.element_bytes() == 1 {
-                            let bytes = groups.iter().map(|ready| ready.bytes());
-                            access.write_bytes(start, &bytes.collect::<Vec<_>>());
-                        } else if half.is_some() {
-                            let packed = groups.iter().map(|ready| ready.packed());
-                            access.write_packed(start, &packed.collect::<Vec<_>>());
-                        } else {
-                            let whole = groups.iter().map(|ready| ready.whole());
-                            access.write_floats(start, &whole.collect::<Vec<_>>());
-                        }
+                        fill(access, tile.layout.element_bytes(), start, groups);
                     });
+                }
+            }
+            (Destination::Coalesced(tile), _) => {
+                let columns = tile.layout.columns();
+                let access = lanes.of(tile.layout.major);
+                for (place, groups) in groups.chunks_exact(columns as usize / 8).enumerate() {
+                    let column = thread.tile_column + epilogue_tile.offset + place as u32 * columns;
+                    let start = self.await_own_slot();
+                    fill(access, tile.layout.element_bytes(), start, groups);
+                    self.k.warp_sync();
+                    if let Some(coalesced) = &self.coalesced {
+                        coalesced.store(self.plan, tile, thread, (start, column));
+                    }
+                    self.pass_slot();
                 }
             }
             (Destination::Direct(_), None) => panic!("compiler bug: an output without a place"),
@@ -351,7 +301,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
         let borrowed = reused.map(|slot| slot.borrowed);
         let whole = match &self.parameters.destinations[output] {
             Destination::Map(tile) => self.whole(tile, thread),
-            Destination::Direct(_) => None,
+            Destination::Coalesced(_) | Destination::Direct(_) => None,
         };
         let store = TileStore { output, start, row, column, batch, whole, borrowed };
         if schedule.delay_store {
@@ -364,11 +314,35 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             self.sync_and_issue(store);
         }
         if reused.is_none() {
-            let slot_bytes = schedule.slot_bytes();
-            let next = self.slot.get() + slot_bytes;
-            let wrapped = next.eq(schedule.d_stages * slot_bytes);
-            self.slot.set(k.imm(0).select(next, wrapped));
+            self.advance();
         }
+    }
+
+    /// Goes on to the next slot.
+    fn advance(&self) {
+        let (schedule, slot_bytes) = (self.plan.schedule, self.plan.schedule.slot_bytes());
+        let next = self.slot.get() + slot_bytes;
+        let wrapped = next.eq(schedule.d_stages * slot_bytes);
+        self.slot.set(self.k.imm(0).select(next, wrapped));
+    }
+
+    /// A free slot, which the warps that fill it store themselves.
+    fn await_own_slot(&self) -> SharedAddress<'k> {
+        self.flush();
+        if self.maps {
+            self.await_reads(self.plan.schedule.d_stages - 1);
+        }
+        self.sync();
+        self.slots + self.slot.get()
+    }
+
+    /// Goes on from a slot that warps have stored themselves. Where TMA stores others, it counts among them.
+    fn pass_slot(&self) {
+        if self.maps {
+            self.issue(|| self.k.bulk_commit());
+            self.issued.set(self.issued.get() + 1);
+        }
+        self.advance();
     }
 
     /// Whether the threads that store a slot together may write all of its rows; `None` where that is always so, since the

@@ -89,8 +89,18 @@ fn what_no_transposed_map_describes_is_strided() {
 fn a_single_column_is_not_transposed() {
     assert_eq!(
         transfers(DType::F32, [1, 72, 1], [0, 1, 72], 16),
-        [EpilogueTransfer::Contiguous; 2]
+        [EpilogueTransfer::Contiguous, EpilogueTransfer::Coalesced]
     );
+}
+
+#[test]
+fn outputs_that_no_map_describes_leave_in_runs_of_columns() {
+    let runs = [EpilogueTransfer::Contiguous, EpilogueTransfer::Coalesced];
+    for dtype in [DType::F16, DType::BF16, DType::F32] {
+        assert_eq!(transfers(dtype, [1, 72, 81], [0, 81, 1], 16), runs, "columns between chunks");
+        assert_eq!(transfers(dtype, [1, 72, 80], [0, 81, 1], 16), runs, "rows between chunks");
+        assert_eq!(transfers(dtype, [1, 72, 80], [0, 80, 1], 4), runs, "a start between chunks");
+    }
 }
 
 #[test]
@@ -98,20 +108,25 @@ fn a_path_covers_what_it_moves_as_well() {
     let covered = |transfer: EpilogueTransfer| {
         EpilogueTransfer::ALL.into_iter().filter(|other| transfer.covers(*other)).collect()
     };
-    let expected: [(EpilogueTransfer, Vec<EpilogueTransfer>); 6] = [
+    let contiguous = vec![
+        EpilogueTransfer::Tma,
+        EpilogueTransfer::Pairs,
+        EpilogueTransfer::Coalesced,
+        EpilogueTransfer::Contiguous,
+    ];
+    let expected: [(EpilogueTransfer, Vec<EpilogueTransfer>); 7] = [
         (EpilogueTransfer::Tma, vec![EpilogueTransfer::Tma]),
         (EpilogueTransfer::TmaTransposed, vec![EpilogueTransfer::TmaTransposed]),
         (EpilogueTransfer::Pairs, vec![EpilogueTransfer::Pairs]),
-        (
-            EpilogueTransfer::Contiguous,
-            vec![EpilogueTransfer::Tma, EpilogueTransfer::Pairs, EpilogueTransfer::Contiguous],
-        ),
+        (EpilogueTransfer::Coalesced, contiguous.clone()),
+        (EpilogueTransfer::Contiguous, contiguous),
         (
             EpilogueTransfer::Strided,
             vec![
                 EpilogueTransfer::Tma,
                 EpilogueTransfer::TmaTransposed,
                 EpilogueTransfer::Pairs,
+                EpilogueTransfer::Coalesced,
                 EpilogueTransfer::Contiguous,
                 EpilogueTransfer::Strided,
             ],

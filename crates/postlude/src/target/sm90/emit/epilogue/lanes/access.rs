@@ -6,7 +6,7 @@ use postlude_ptx::target::Tma;
 use postlude_ptx::types::{B32, F32, U32};
 
 /// Bytes of a chunk, which swizzles move as a whole.
-pub(super) const CHUNK: u32 = 16;
+pub(crate) const CHUNK: u32 = 16;
 
 /// A 16-bit pair of neighbouring columns for each of a thread's two rows: its share of a group of 8 columns.
 pub(crate) type Packed<'k> = [Reg<'k, B32>; 2];

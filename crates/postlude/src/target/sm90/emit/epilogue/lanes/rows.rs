@@ -14,6 +14,44 @@ use super::access::{CHUNK, Floats, SlotAccess};
 /// Bytes of two neighbouring groups of 8 columns of 16 bits, or of one of 32 bits: what one access of a warp covers.
 const ACCESS_BYTES: u32 = 32;
 
+/// What the number of a chunk is exclusive-ored with: bits of the row's number.
+#[derive(Clone, Copy)]
+pub(crate) struct Exchange {
+    shift: u32,
+    mask: u32,
+}
+
+impl Exchange {
+    /// In rows of so many bytes.
+    pub(crate) const fn of(row_bytes: u32) -> Exchange {
+        match row_bytes {
+            128 => Exchange { shift: 0, mask: 7 },
+            64 => Exchange { shift: 1, mask: 3 },
+            32 => Exchange { shift: 2, mask: 1 },
+            16 => Exchange { shift: 0, mask: 0 },
+            _ => panic!("compiler bug: rows of other bytes than chunks are exchanged in"),
+        }
+    }
+
+    /// In this row.
+    pub(crate) fn with<'k, C: EpilogueChip>(
+        self,
+        k: Kernel<'k, C>,
+        row: Reg<'k, U32>,
+    ) -> Reg<'k, U32> {
+        match (self.shift, self.mask) {
+            (_, 0) => k.imm(0),
+            (0, mask) => row & mask,
+            (shift, mask) => (row >> shift) & mask,
+        }
+    }
+
+    /// In a row that is known.
+    pub(crate) const fn at(self, row: u32) -> u32 {
+        (row >> self.shift) & self.mask
+    }
+}
+
 /// A thread's places, in bytes from a slot's start.
 pub(super) struct RowLanes<'k, C> {
     k: Kernel<'k, C>,
@@ -37,13 +75,7 @@ impl<'k, C: EpilogueChip> RowLanes<'k, C> {
     ) -> RowLanes<'k, C> {
         let row_bytes = schedule.epilogue_tile * 2;
         let (warp, lane) = (rank >> 5, rank & 31);
-        let exchange = |row: Reg<'k, U32>, row_bytes: u32| match row_bytes {
-            128 => row & 7,
-            64 => (row >> 1) & 3,
-            32 => (row >> 2) & 1,
-            16 => k.imm(0),
-            _ => panic!("compiler bug: rows of {row_bytes} bytes"),
-        };
+        let exchange = |row: Reg<'k, U32>, row_bytes: u32| Exchange::of(row_bytes).with(k, row);
         let place = |row: Reg<'k, U32>, chunk: Reg<'k, U32>| {
             row * row_bytes + (chunk ^ exchange(row, row_bytes)) * CHUNK
         };
