@@ -8,7 +8,7 @@ use postlude::{Argument, Arguments, Backend, Hooks, Kernel, Options, Problem, Si
 use postlude_corpus::Random;
 
 /// Assembles a kernel, where there is an assembler.
-fn assemble(text: &str) {
+pub(crate) fn assemble(text: &str) {
     let Some(ptxas) = std::env::var_os("PTXAS") else { return };
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();

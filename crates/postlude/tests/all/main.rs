@@ -15,6 +15,7 @@ mod operand_types;
 mod planner;
 mod refused;
 mod resources;
+mod row_copies;
 mod simulated;
 mod sizes;
 mod slices;

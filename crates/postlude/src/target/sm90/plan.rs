@@ -29,6 +29,7 @@ mod raster;
 mod refusal;
 mod refuse;
 mod reuse;
+mod row_copies;
 mod row_cost;
 mod row_needs;
 mod rows;

@@ -3,13 +3,15 @@
 //! A thread has one element of an output at a time and evaluates the graph for it, from the value down to inputs
 //! (`evaluate`): parts and merges of columns change which element is asked for (`columns`), reductions are loops (`reduce`).
 //! Where an element needs a reduction, a warp computes it: its lanes share the terms. Nothing is kept from one element to
-//! the next, so such a kernel runs any graph without a product, and reads what others keep.
+//! the next, so such a kernel runs any graph without a product, and reads what others keep. A launch that only copies rows
+//! has code of its own (`row_copies`).
 
 mod columns;
 mod evaluate;
 mod kernel;
 mod places;
 mod reduce;
+mod row_copies;
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
 use postlude_ptx::modifier::LoadCache;
@@ -76,6 +78,9 @@ pub(super) fn compute_elements<'k, C: EpilogueChip>(
     parameters: &Parameters<'k>,
 ) {
     let kernel = ElementKernel { k, plan, parameters, lane: k.thread() & 31 };
+    if plan.schedule.needs.copied_bytes > 0 {
+        return kernel.copy_rows();
+    }
     for (output, destination) in plan.graph.outputs().iter().zip(&parameters.destinations) {
         match destination {
             Destination::Direct(memory) => kernel.compute(output, memory),

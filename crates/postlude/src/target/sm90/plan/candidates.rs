@@ -156,6 +156,9 @@ impl Tile {
     /// Ping-pong hides a tile's epilogue behind the next tile's products; but where outputs go straight to memory,
     /// ptxas serialises its wgmma (C7514).
     pub(crate) fn is_automatic(self, needs: &Needs) -> bool {
+        if self.is_by_elements() {
+            return needs.by_elements || needs.copies_rows();
+        }
         if !self.has_blocks() {
             return true;
         }
@@ -163,8 +166,10 @@ impl Tile {
             let alone = self.cluster == Cluster::ONE;
             let row = self.cluster.rows() == 1 && self.reduces_over_cluster(needs);
             let wide = WHOLE_ROWS.contains(&self) && needs.whole_columns == 0;
-            // Rows that threads hold are read once, and no warp waits for another to load them.
-            return !self.is_ping_pong() && (alone || row) && !wide && !needs.is_held();
+            // Rows that threads hold are read once, and no warp waits for another to load them. Threads that copy rows wait
+            // for many loads at a time.
+            let tiles = !needs.is_held() && !needs.copies_rows();
+            return !self.is_ping_pong() && (alone || row) && !wide && tiles;
         };
         // The CTAs of a cluster reduction wait for one another: only where no single tile holds whole rows.
         let avoidable = self.reduces_over_cluster(needs) && needs.whole_columns <= needs.widest();
@@ -202,7 +207,7 @@ impl Tile {
     /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
     pub(crate) fn takes(self, needs: &Needs) -> bool {
         if needs.by_elements || self.is_by_elements() {
-            return needs.by_elements && self.is_by_elements();
+            return self.is_by_elements() && (needs.by_elements || needs.copied_bytes > 0);
         }
         if self.holds_rows() {
             return needs.holds(self);
@@ -362,7 +367,8 @@ impl Needs {
     pub(super) fn tiles(&self) -> impl Iterator<Item = &'static Tile> + use<> {
         let whole_rows: &[Tile] = if self.mainloop.is_none() { WHOLE_ROWS } else { &[] };
         let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
-        let elements: &[Tile] = if self.by_elements { &[ELEMENTS] } else { &[] };
+        let elements: &[Tile] =
+            if self.by_elements || self.copied_bytes > 0 { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
         let swapped: &[Tile] = if widened { &SWAPPED } else { &[] };
         let more: &[Tile] = if self.is_light() { &MORE_TILES } else { &[] };

@@ -37,7 +37,7 @@ const ROW_ELEMENTS: usize = 64;
 const SMS: f64 = 132.0;
 /// Picoseconds of a copy's launch, and of a 16-bit element that is read and stored once more.
 const LAUNCH: f64 = 4e6;
-const COPYING: f64 = 3.9;
+const COPYING: f64 = 1.5;
 /// Bytes of a call's copies: beyond, memory is worth more than time.
 const MOST_BYTES: f64 = 16.0 * (1_u64 << 30) as f64;
 /// Elements along K that tensor maps count with room for a tile.

@@ -14,6 +14,7 @@ use crate::target::tile::Tile;
 use super::candidates::TALL;
 use super::chip::Sm90;
 use super::mainloop::Mainloop;
+use super::row_copies;
 use super::row_cost;
 use super::schedule::Sm90Schedule;
 use super::slots::SLOT_ROWS;
@@ -55,6 +56,9 @@ pub(super) fn shared_cycles(schedule: &Sm90Schedule, problem: &Problem, chip: Sm
 fn modelled(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, few: bool) -> f64 {
     if let Some(needs) = &schedule.needs.rows {
         return row_cost::cycles(schedule, needs, problem, chip);
+    }
+    if schedule.needs.copied_bytes > 0 {
+        return row_copies::cycles(schedule, problem);
     }
     let Some(mainloop) = &schedule.needs.mainloop else {
         let grid = schedule.grid(problem, chip);

@@ -1,7 +1,8 @@
 //! Kernels whose threads compute one element of an output after the other: what they need of a schedule, and their tile.
 //!
 //! In: a program that is computed element by element. Out: its needs and its schedule, of which there is one. Such a kernel
-//! reads every tensor where it lies, and needs no shared memory.
+//! reads every tensor where it lies, and needs no shared memory. Programs of tiles that copy rows (`row_copies`) take the same
+//! tile.
 
 use crate::lower::TileProgram;
 use crate::problem::Problem;
@@ -22,8 +23,10 @@ pub(super) const ELEMENTS: Tile = Tile {
     math_warpgroups: 2,
     cluster: Cluster::ONE,
 };
-/// CTAs of an SM: each thread has up to 128 registers.
+/// CTAs of an SM: each thread has up to 128 registers, and up to 64 where it copies rows, of which 16 hold what it loads: an SM
+/// then waits for 32 KiB at a time.
 const CTAS: u32 = 2;
+const COPYING_CTAS: u32 = 4;
 /// Lines of elements, and columns of a line, that threads number in 32 bits.
 const MOST_NUMBERED: u64 = i32::MAX as u64;
 
@@ -49,15 +52,17 @@ impl Needs {
             shared_strides: false,
             lists: Lists::default(),
             rows: None,
+            copied_bytes: 0,
             by_elements: true,
         }
     }
 }
 
 impl Sm90Schedule {
-    /// The schedule of a program that is computed element by element.
+    /// The schedule of a program that is computed, or copied, element by element.
     pub(super) fn of_elements(needs: &Needs) -> Sm90Schedule {
-        without_blocks(ELEMENTS, needs, CTAS, 1)
+        let ctas = if needs.copied_bytes > 0 { COPYING_CTAS } else { CTAS };
+        without_blocks(ELEMENTS, needs, ctas, 1)
     }
 }
 

@@ -18,8 +18,10 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
         return None;
     }
     if tile.is_by_elements() {
-        return Some(Sm90Schedule::of_elements(needs));
+        let copying = (!needs.by_elements).then(|| needs.by_copies());
+        return Some(Sm90Schedule::of_elements(copying.as_ref().unwrap_or(needs)));
     }
+    let needs = &Needs { copied_bytes: 0, ..needs.clone() };
     if tile.holds_rows() {
         return fit_rows(tile, needs, chip);
     }

@@ -65,6 +65,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("rounds", rounds_fit),
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
         ("kernel", tile.is_by_elements() == schedule.needs.by_elements),
+        ("copied_bytes", schedule.needs.copied_bytes == 0 || schedule.needs.by_elements),
         (
             "split_k_slices",
             schedule.split_k_slices == 1

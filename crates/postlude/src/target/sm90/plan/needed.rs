@@ -11,7 +11,7 @@ use super::mainloop::Mainloop;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::row_needs::RowNeeds;
-use super::{parameters, place, work};
+use super::{parameters, place, row_copies, work};
 
 /// The needs of a program whose tensors lie so; the problem, the placements and the windows of columns are its own.
 pub(super) fn needed(
@@ -47,12 +47,14 @@ pub(super) fn needed(
         shared_strides: false,
         lists: Lists::of(program, placements),
         rows: None,
+        copied_bytes: 0,
         by_elements: false,
     }
     .settled();
     parameters::shorten(program, placements, &mut needs);
     needs.slots = SlotCounts::of(program, &needs);
     needs.rows = RowNeeds::of(program, problem, placements, &needs);
+    needs.copied_bytes = row_copies::copied_bytes(program, problem, &needs);
     needs
 }
 

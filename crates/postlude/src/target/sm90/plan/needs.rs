@@ -66,7 +66,9 @@ pub(crate) struct Needs {
     pub(crate) lists: Lists,
     /// What a kernel whose threads hold rows needs, where one can run it.
     pub(crate) rows: Option<RowNeeds>,
-    /// Whether threads compute elements by themselves; then there is nothing else that it needs.
+    /// Bytes of the elements of an input whose rows a kernel without tiles copies as they lie, where one can; else 0.
+    pub(crate) copied_bytes: u32,
+    /// Whether threads compute or copy elements by themselves; then there is nothing else that it needs.
     pub(crate) by_elements: bool,
 }
 
@@ -98,6 +100,7 @@ impl Needs {
             shared_strides: false,
             lists: Lists::default(),
             rows: None,
+            copied_bytes: 0,
             by_elements: false,
         }
     }
@@ -175,8 +178,13 @@ impl Needs {
             (Some(ours), Some(theirs)) => ours.covers(theirs),
             (Some(_), None) => false,
         };
+        let elements = match self.copied_bytes {
+            0 => self.by_elements == other.by_elements,
+            bytes => bytes == other.copied_bytes,
+        };
         products
             && rows
+            && elements
             && general(&self.epilogue_loads, &other.epilogue_loads)
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.swap_ab == other.swap_ab
@@ -191,7 +199,6 @@ impl Needs {
             && self.pass_words == other.pass_words
             && self.shared_strides == other.shared_strides
             && self.lists == other.lists
-            && self.by_elements == other.by_elements
     }
 
     /// Whether the counts that a schedule may leave out are those of a graph that needs `other` and takes `slots`.

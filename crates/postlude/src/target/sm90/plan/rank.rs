@@ -266,7 +266,8 @@ pub(crate) fn schedules(
         ranked.into_iter().map(|ranked| ranked.schedule).collect();
     let smaller = needs.tiles().filter(|tile| {
         let alone = tile.cluster == Cluster::ONE && !tile.is_ping_pong();
-        alone && tile.accumulators() <= 64 && tile.is_automatic(&needs)
+        let few = tile.accumulators() <= 64 && !tile.is_by_elements();
+        alone && few && tile.is_automatic(&needs)
     });
     for schedule in smaller.filter_map(|tile| fit(*tile, &needs, chip)) {
         let suits = schedule.counts(problem) && schedule.has_whole_spans(problem);

@@ -155,6 +155,9 @@ impl Needs {
         if self.shared_strides {
             writeln!(f, "    shared_strides 1")?;
         }
+        if self.copied_bytes > 0 {
+            writeln!(f, "    copied_bytes {}  # rows are copied as they lie", self.copied_bytes)?;
+        }
         if !self.lists.is_empty() {
             writeln!(f, "    lists {}", self.lists.words())?;
         }
@@ -172,7 +175,7 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 34] = [
+const NUMBERS: [&str; 35] = [
     "swap_ab",
     "ctas",
     "segmented",
@@ -207,6 +210,7 @@ const NUMBERS: [&str; 34] = [
     "work",
     "lines",
     "shared_strides",
+    "copied_bytes",
 ];
 
 /// Knobs that are something else.
@@ -370,6 +374,7 @@ impl Knobs {
             shared_strides: given("shared_strides").unwrap_or(0) > 0,
             lists: self.lists,
             rows: self.rows,
+            copied_bytes: given("copied_bytes").unwrap_or(0),
             by_elements: tile.is_by_elements(),
         };
         // Only math warpgroups have epilogue tiles and slots.
