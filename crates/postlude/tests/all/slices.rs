@@ -89,7 +89,8 @@ fn whole_tiles_fill_the_waves_before_slices() {
     let mut all = sliced(&kernel, &at, 3);
     // Small tiles are many.
     all.retain(|schedule| schedule.tile().rows * schedule.tile().columns >= 128 * 96);
-    for (place, schedule) in all.iter().enumerate().step_by(25) {
+    let step = all.len().div_ceil(3);
+    for (place, schedule) in all.iter().enumerate().step_by(step) {
         // Of few CTAs: one wave of whole tiles, and more than there are tiles.
         for waves in [1, 99] {
             let cut = schedule.with("data_parallel_waves", waves).expect("slices may follow");
