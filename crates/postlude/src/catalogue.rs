@@ -155,7 +155,7 @@ pub const FUNCTIONS: &[Entry] = &[
     e("maximum", &["x", "y"], "nan if either is; derivative a half where equal"),
     e("minimum", &["x", "y"], "nan if either is; derivative a half where equal"),
     e("pow", &["x", "y"], ""),
-    f("fmod", &["x", "y"], "where(isinf(y) & !isinf(x), x, where(fma(-trunc(x / y), y, x) * sign(x) < 0.0, fma(-trunc(x / y), y, x) + abs(y) * sign(x), fma(-trunc(x / y), y, x)))", "1.0", "the remainder with the sign of x, as in C; for quotients below 2^24"),
+    e("fmod", &["x", "y"], "the remainder with the sign of x, exact, as in C and PyTorch"),
     Entry { derivative: "y", ..e("fma", &["x", "y", "z"], "x * y + z, rounded once") },
     e("where", &["condition", "x", "y"], "selects, never mixes"),
     e("isnan", &["x"], "a condition"),

@@ -10,6 +10,7 @@ pub mod logarithm;
 pub mod machine;
 pub mod philox;
 pub mod power;
+pub mod remainder;
 mod processor;
 pub mod rounded;
 pub mod saturating;
@@ -17,7 +18,9 @@ pub mod simple;
 pub mod trigonometric;
 
 pub use accuracy::{Bound, ONE_PLUS_ERF, bound, pow_bound};
-pub use dispatch::{apply, apply_in_place, apply_pow, apply_pow_in_place, evaluate, evaluate_pow};
+pub use dispatch::{
+    apply, apply_in_place, apply_of_two, apply_of_two_in_place, evaluate, evaluate_of_two,
+};
 pub(crate) use processor::Level;
 
 /// How good a function must be.
@@ -45,7 +48,15 @@ impl Accuracy {
     }
 }
 
-/// A function of one f32. (`pow`, of two, has functions of its own.)
+/// A function of two f32.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)] // Each is named as in the language.
+pub enum FunctionOfTwo {
+    Pow,
+    Fmod,
+}
+
+/// A function of one f32.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Function {
     /// e^x

@@ -250,7 +250,7 @@ fn is_repeatable(op: &Op) -> bool {
         Dependence::Source => !matches!(op, Op::Accumulator(_)),
         Dependence::Elementwise(_) => match op {
             Op::Unary(op, _) => matches!(op, Unary::Negate | Unary::Abs | Unary::Not),
-            Op::Binary(op, ..) => !matches!(op, Binary::Divide | Binary::Pow),
+            Op::Binary(op, ..) => !matches!(op, Binary::Divide | Binary::Pow | Binary::Fmod),
             Op::Fma(..) | Op::Select(..) | Op::Cast(..) => true,
             _ => false,
         },

@@ -26,6 +26,7 @@ impl Body<'_> {
             | Binary::Maximum
             | Binary::Minimum
             | Binary::Pow
+            | Binary::Fmod
             | Binary::Less
             | Binary::LessEqual
             | Binary::Equal

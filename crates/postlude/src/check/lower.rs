@@ -400,7 +400,7 @@ impl<'a> Body<'a> {
         // Two literals are divided as numbers, not as i32: `1 / 2` is a half.
         let literal = |lowered| matches!(lowered, Lowered::Integer(_) | Lowered::Size(_));
         let literals = literal(left) && literal(right);
-        let float_only = op == Binary::Pow || (op == Binary::Divide && literals);
+        let float_only = op.function().is_some() || (op == Binary::Divide && literals);
         let to = if left_elem == Some(Elem::F32) || right_elem == Some(Elem::F32) || float_only {
             Elem::F32
         } else {

@@ -2,7 +2,7 @@
 
 use crate::dtype::{self, DType, Elem};
 use crate::functions::philox::{element, philox as philox_words};
-use crate::functions::{self, Accuracy};
+use crate::functions::{self, Accuracy, FunctionOfTwo};
 use crate::graph::{Binary, Unary, bits_of, shift_left, shift_right, shift_right_logical};
 
 use crate::tensor::TensorView;
@@ -98,13 +98,8 @@ fn binary_f32(op: Binary, accuracy: Accuracy, a: &[f32], b: &[f32], out: &mut Bu
         Binary::LessEqual => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x <= y))),
         Binary::Equal => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x == y))),
         Binary::NotEqual => vectorised(Zip(a, b, out.bools(), |x: f32, y: f32| u8::from(x != y))),
-        Binary::Pow => {
-            let len = out.len();
-            let mut exponents = Buffer::new(Elem::F32, len);
-            exponents.copy_from(0, len, View::F32(b));
-            out.copy_from(0, len, View::F32(a));
-            functions::apply_pow_in_place(accuracy, out.f32s(), exponents.f32s());
-        }
+        Binary::Pow => of_two(FunctionOfTwo::Pow, accuracy, a, b, out),
+        Binary::Fmod => of_two(FunctionOfTwo::Fmod, accuracy, a, b, out),
         Binary::And
         | Binary::Or
         | Binary::Xor
@@ -112,6 +107,14 @@ fn binary_f32(op: Binary, accuracy: Accuracy, a: &[f32], b: &[f32], out: &mut Bu
         | Binary::ShiftRight
         | Binary::ShiftRightLogical => panic!("compiler bug: `{}` of f32", op.name()),
     }
+}
+
+fn of_two(function: FunctionOfTwo, accuracy: Accuracy, a: &[f32], b: &[f32], out: &mut Buffer) {
+    let len = out.len();
+    let mut second = Buffer::new(Elem::F32, len);
+    second.copy_from(0, len, View::F32(b));
+    out.copy_from(0, len, View::F32(a));
+    functions::apply_of_two_in_place(function, accuracy, out.f32s(), second.f32s());
 }
 
 fn binary_i32(op: Binary, a: &[i32], b: &[i32], out: &mut Buffer) {
@@ -131,7 +134,7 @@ fn binary_i32(op: Binary, a: &[i32], b: &[i32], out: &mut Buffer) {
         Binary::ShiftLeft => vectorised(Zip(a, b, out.i32s(), shift_left)),
         Binary::ShiftRight => vectorised(Zip(a, b, out.i32s(), shift_right)),
         Binary::ShiftRightLogical => vectorised(Zip(a, b, out.i32s(), shift_right_logical)),
-        Binary::Divide | Binary::Pow => panic!("compiler bug: `{}` of i32", op.name()),
+        Binary::Divide | Binary::Pow | Binary::Fmod => panic!("compiler bug: `{}` of i32", op.name()),
     }
 }
 

@@ -5,8 +5,8 @@
 #![allow(unsafe_code)]
 
 use super::machine::{Machine, Scalar};
-use super::{Accuracy, Function, Level};
-use super::{exponential, logarithm, power, saturating, simple, trigonometric};
+use super::{Accuracy, Function, FunctionOfTwo, Level};
+use super::{exponential, logarithm, power, remainder, saturating, simple, trigonometric};
 
 /// Calls `$call!(accurate form, hardware form)` of a function. The CPU has no third form.
 macro_rules! with_forms {
@@ -49,12 +49,19 @@ pub fn evaluate<M: Machine>(m: &M, function: Function, accuracy: Accuracy, x: M:
     with_forms!(function, call)
 }
 
-/// One value of x^y on any machine.
+/// One value of a function of two on any machine.
 #[inline(always)]
-pub fn evaluate_pow<M: Machine>(m: &M, accuracy: Accuracy, x: M::F, y: M::F) -> M::F {
-    match accuracy {
-        Accuracy::Accurate => power::pow(m, x, y),
-        Accuracy::Hardware | Accuracy::Fast => power::pow_hardware(m, x, y),
+pub fn evaluate_of_two<M: Machine>(
+    m: &M,
+    function: FunctionOfTwo,
+    accuracy: Accuracy,
+    x: M::F,
+    y: M::F,
+) -> M::F {
+    match (function, accuracy) {
+        (FunctionOfTwo::Pow, Accuracy::Accurate) => power::pow(m, x, y),
+        (FunctionOfTwo::Pow, Accuracy::Hardware | Accuracy::Fast) => power::pow_hardware(m, x, y),
+        (FunctionOfTwo::Fmod, _) => remainder::fmod(m, x, y),
     }
 }
 
@@ -96,18 +103,32 @@ pub fn apply_in_place(function: Function, accuracy: Accuracy, data: &mut [f32]) 
     with_forms!(function, call);
 }
 
-/// Every base to the power of its exponent, into `output`; all of the same length.
-pub fn apply_pow(accuracy: Accuracy, bases: &[f32], exponents: &[f32], output: &mut [f32]) {
-    output.copy_from_slice(bases);
-    apply_pow_in_place(accuracy, output, exponents);
+/// A function of each two elements, into `output`; all of the same length.
+pub fn apply_of_two(
+    function: FunctionOfTwo,
+    accuracy: Accuracy,
+    first: &[f32],
+    second: &[f32],
+    output: &mut [f32],
+) {
+    output.copy_from_slice(first);
+    apply_of_two_in_place(function, accuracy, output, second);
 }
 
-/// Replaces every base by its power; bases and exponents of the same length.
-pub fn apply_pow_in_place(accuracy: Accuracy, bases: &mut [f32], exponents: &[f32]) {
-    assert_eq!(bases.len(), exponents.len(), "compiler bug: powers of slices of two lengths");
-    match accuracy {
-        Accuracy::Accurate => zip::<Power>(bases, exponents),
-        Accuracy::Hardware | Accuracy::Fast => zip::<PowerHardware>(bases, exponents),
+/// Replaces every element of the first by the function of both; of the same length.
+pub fn apply_of_two_in_place(
+    function: FunctionOfTwo,
+    accuracy: Accuracy,
+    first: &mut [f32],
+    second: &[f32],
+) {
+    assert_eq!(first.len(), second.len(), "compiler bug: a function of slices of two lengths");
+    match (function, accuracy) {
+        (FunctionOfTwo::Pow, Accuracy::Accurate) => zip::<Power>(first, second),
+        (FunctionOfTwo::Pow, Accuracy::Hardware | Accuracy::Fast) => {
+            zip::<PowerHardware>(first, second);
+        }
+        (FunctionOfTwo::Fmod, _) => zip::<Remainder>(first, second),
     }
 }
 
@@ -123,6 +144,14 @@ trait Binary {
 
 struct Power;
 struct PowerHardware;
+struct Remainder;
+
+impl Binary for Remainder {
+    #[inline(always)]
+    fn at(x: f32, y: f32) -> f32 {
+        remainder::fmod(&Scalar, x, y)
+    }
+}
 
 impl Binary for Power {
     #[inline(always)]
@@ -188,9 +217,9 @@ fn zip_plain<F: Binary>(first: &mut [f32], second: &[f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Power, apply_in_place, apply_pow, evaluate, zip_plain};
+    use super::{Power, apply_in_place, apply_of_two, evaluate, zip_plain};
     use crate::functions::machine::Scalar;
-    use crate::functions::{Accuracy, Function};
+    use crate::functions::{Accuracy, Function, FunctionOfTwo};
 
     fn same(a: f32, b: f32) -> bool {
         a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
@@ -224,7 +253,7 @@ mod tests {
             inputs().into_iter().rev().map(|y| y.clamp(-90.0, 90.0)).collect();
         let (mut plain, mut wide) = (bases.clone(), bases.clone());
         zip_plain::<Power>(&mut plain, &exponents);
-        apply_pow(Accuracy::Accurate, &bases, &exponents, &mut wide);
+        apply_of_two(FunctionOfTwo::Pow, Accuracy::Accurate, &bases, &exponents, &mut wide);
         assert!(plain.iter().zip(&wide).all(|(a, b)| same(*a, *b)));
     }
 

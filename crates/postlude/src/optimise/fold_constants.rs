@@ -6,7 +6,7 @@
 
 use crate::dtype::{DType, Elem, round_randomly, round_to};
 use crate::functions::machine::Scalar;
-use crate::functions::{Accuracy, evaluate, evaluate_pow};
+use crate::functions::{Accuracy, evaluate, evaluate_of_two};
 use crate::graph::{
     Binary, Constant, Dependence, Elementwise, Graph, NodeId, Op, Unary, Value, random_word,
 };
@@ -80,8 +80,8 @@ fn fold_unary(unary: Unary, a: Constant) -> Constant {
 
 pub(super) fn fold_binary(binary: Binary, a: Constant, b: Constant) -> Constant {
     let elem = binary.gives(a.elem()).unwrap_or(a.elem());
-    if let (Binary::Pow, Some(x), Some(y)) = (binary, a.as_f32(), b.as_f32()) {
-        return number(evaluate_pow(&Scalar, Accuracy::Accurate, x, y));
+    if let (Some(function), Some(x), Some(y)) = (binary.function(), a.as_f32(), b.as_f32()) {
+        return number(evaluate_of_two(&Scalar, function, Accuracy::Accurate, x, y));
     }
     let (x, y) = (Value::exact(a.as_f64()), Value::exact(b.as_f64()));
     of(elem, binary.apply(a.elem(), Accuracy::Accurate, x, y).nominal)

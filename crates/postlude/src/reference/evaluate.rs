@@ -298,6 +298,7 @@ impl Evaluation<'_> {
             | Binary::Maximum
             | Binary::Minimum
             | Binary::Pow
+            | Binary::Fmod
             | Binary::Less
             | Binary::LessEqual
             | Binary::Equal

@@ -63,6 +63,7 @@ pub(super) fn certainty(graph: &Graph, op: &Op) -> Option<(Over, bool)> {
         | Binary::Maximum
         | Binary::Minimum
         | Binary::Pow
+        | Binary::Fmod
         | Binary::And
         | Binary::Or
         | Binary::Xor

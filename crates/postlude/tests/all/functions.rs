@@ -1,7 +1,7 @@
 //! Every function at every level against an f64 oracle, over samples of all f32 and at its special values.
 
 use postlude::functions::accuracy::ulp;
-use postlude::functions::{Accuracy, Function, apply, apply_pow, bound, pow_bound};
+use postlude::functions::{Accuracy, Function, FunctionOfTwo, apply, apply_of_two, bound, pow_bound};
 
 /// What rounds to infinity: half a step above the largest f32.
 const OVERFLOW: f64 = 3.402823567797337e38;
@@ -198,7 +198,7 @@ fn powers_are_within_their_bound_at_every_level() {
     let want: Vec<f64> =
         bases.iter().zip(&exponents).map(|(&x, &y)| f64::from(x).powf(f64::from(y))).collect();
     for accuracy in Accuracy::ALL {
-        apply_pow(accuracy, &bases, &exponents, &mut output);
+        apply_of_two(FunctionOfTwo::Pow, accuracy, &bases, &exponents, &mut output);
         for index in 0..bases.len() {
             let (x, y, want) = (bases[index], exponents[index], want[index]);
             let bound = pow_bound(accuracy, f64::from(x), f64::from(y), want);
@@ -237,7 +237,7 @@ fn special_powers_are_those_of_c99() {
         for x in values.into_iter().flat_map(|x| [x, -x]) {
             for y in values.into_iter().flat_map(|y| [y, -y]) {
                 let mut got = [0.0];
-                apply_pow(accuracy, &[x], &[y], &mut got);
+                apply_of_two(FunctionOfTwo::Pow, accuracy, &[x], &[y], &mut got);
                 let want = f64::from(x).powf(f64::from(y));
                 let bound = pow_bound(accuracy, f64::from(x), f64::from(y), want);
                 let part = part_of_bound(got[0], want, bound);

@@ -1,7 +1,7 @@
 //! Functions of two values.
 
 use crate::dtype::Elem;
-use crate::functions::{self, Accuracy, Function};
+use crate::functions::{self, Accuracy, Function, FunctionOfTwo};
 use crate::graph::Value;
 use crate::graph::value::{beyond, larger, smaller};
 
@@ -18,6 +18,7 @@ pub enum Binary {
     Maximum,
     Minimum,
     Pow,
+    Fmod,
     Less,
     LessEqual,
     Equal,
@@ -33,7 +34,7 @@ pub enum Binary {
 
 impl Binary {
     /// All of them.
-    pub const ALL: [Binary; 17] = [
+    pub const ALL: [Binary; 18] = [
         Binary::Add,
         Binary::Subtract,
         Binary::Multiply,
@@ -41,6 +42,7 @@ impl Binary {
         Binary::Maximum,
         Binary::Minimum,
         Binary::Pow,
+        Binary::Fmod,
         Binary::Less,
         Binary::LessEqual,
         Binary::Equal,
@@ -63,6 +65,7 @@ impl Binary {
             Binary::Maximum => "maximum",
             Binary::Minimum => "minimum",
             Binary::Pow => "pow",
+            Binary::Fmod => "fmod",
             Binary::Less => "less",
             Binary::LessEqual => "less_equal",
             Binary::Equal => "equal",
@@ -81,10 +84,34 @@ impl Binary {
         Binary::ALL.into_iter().find(|op| op.name() == name)
     }
 
+    /// The function that it is, where it is no instruction.
+    pub const fn function(self) -> Option<FunctionOfTwo> {
+        match self {
+            Binary::Pow => Some(FunctionOfTwo::Pow),
+            Binary::Fmod => Some(FunctionOfTwo::Fmod),
+            Binary::Add
+            | Binary::Subtract
+            | Binary::Multiply
+            | Binary::Divide
+            | Binary::Maximum
+            | Binary::Minimum
+            | Binary::Less
+            | Binary::LessEqual
+            | Binary::Equal
+            | Binary::NotEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor
+            | Binary::ShiftLeft
+            | Binary::ShiftRight
+            | Binary::ShiftRightLogical => None,
+        }
+    }
+
     /// The derivative in the first operand `x`, as an expression in `x` and `y`.
     pub const fn derivative(self) -> Option<&'static str> {
         match self {
-            Binary::Add | Binary::Subtract => Some("1.0"),
+            Binary::Add | Binary::Subtract | Binary::Fmod => Some("1.0"),
             Binary::Multiply => Some("y"),
             Binary::Divide => Some("rcp(y)"),
             // Both share the gradient where they are equal.
@@ -109,9 +136,8 @@ impl Binary {
         match self {
             Binary::Add | Binary::Multiply | Binary::Maximum | Binary::Minimum => true,
             Binary::Equal | Binary::NotEqual | Binary::And | Binary::Or | Binary::Xor => true,
-            Binary::Subtract | Binary::Divide | Binary::Pow | Binary::Less | Binary::LessEqual => {
-                false
-            }
+            Binary::Subtract | Binary::Divide | Binary::Pow | Binary::Fmod => false,
+            Binary::Less | Binary::LessEqual => false,
             Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical => false,
         }
     }
@@ -121,7 +147,7 @@ impl Binary {
         match self {
             Binary::Maximum | Binary::Minimum | Binary::And | Binary::Or | Binary::Xor => true,
             Binary::Add | Binary::Multiply => matches!(elem, Elem::I32),
-            Binary::Subtract | Binary::Divide | Binary::Pow => false,
+            Binary::Subtract | Binary::Divide | Binary::Pow | Binary::Fmod => false,
             Binary::Less | Binary::LessEqual | Binary::Equal | Binary::NotEqual => false,
             Binary::ShiftLeft | Binary::ShiftRight | Binary::ShiftRightLogical => false,
         }
@@ -153,7 +179,7 @@ impl Binary {
                 | Binary::Minimum,
                 Elem::I32,
             ) => Some(Elem::I32),
-            (Binary::Divide | Binary::Pow, Elem::F32) => Some(Elem::F32),
+            (Binary::Divide | Binary::Pow | Binary::Fmod, Elem::F32) => Some(Elem::F32),
             (_, Elem::F32 | Elem::I32 | Elem::Bool) => None,
         }
     }
@@ -206,6 +232,7 @@ impl Binary {
             Binary::Multiply => multiply(x, y).round_f32(),
             Binary::Divide => divide(x, y, accuracy),
             Binary::Pow => pow(x, y, accuracy),
+            Binary::Fmod => fmod(x, y),
         }
     }
 
@@ -349,6 +376,30 @@ fn divide(x: Value, y: Value, accuracy: Accuracy) -> Value {
             if never_negative { Value { low: wide.low.max(0.0), ..wide } } else { wide }
         }
     }
+}
+
+/// Exact: with a known divisor it grows with x as long as the quotient stays the same.
+fn fmod(x: Value, y: Value) -> Value {
+    let nominal = x.nominal % y.nominal;
+    if x.is_only_nan() || y.is_only_nan() {
+        return Value::NAN;
+    }
+    let nan = x.nan || y.nan || y.contains(0.0) || x.magnitude().is_infinite();
+    let least = if y.contains(0.0) { 0.0 } else { y.low.abs().min(y.high.abs()) };
+    if x.magnitude() < least {
+        return Value { nan, ..x };
+    }
+    let same = y.is_exact() && (x.low / y.low).trunc() == (x.high / y.low).trunc();
+    if same && !nan && (x.is_exact() || (x.high - x.low).abs() < least) {
+        let (low, high) = (x.low % y.low, x.high % y.low);
+        if low <= high {
+            return Value::between(nominal, low, high, false);
+        }
+    }
+    let most = x.magnitude().min(y.magnitude());
+    let (low, high) =
+        (if x.low >= 0.0 { 0.0 } else { -most }, if x.high <= 0.0 { 0.0 } else { most });
+    Value::between(nominal, low, high, nan)
 }
 
 fn pow(x: Value, y: Value, accuracy: Accuracy) -> Value {

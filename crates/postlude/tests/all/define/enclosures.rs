@@ -1,7 +1,7 @@
 //! What the reference allows contains everything that a conforming engine may make of any operands it allows.
 
 use postlude::dtype::Elem;
-use postlude::functions::{self, Accuracy, Function};
+use postlude::functions::{self, Accuracy, Function, FunctionOfTwo};
 use postlude::graph::{Binary, Fold, Gives, Top, Unary, Value};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -102,6 +102,7 @@ fn binary(op: Binary, accuracy: Accuracy, engine: Engine, x: f32, y: f32) -> f32
         Binary::Maximum => larger(x, y),
         Binary::Minimum => -larger(-x, -y),
         Binary::Pow => power(accuracy, engine, x, y),
+        Binary::Fmod => x % y,
         Binary::Less => f32::from(u8::from(x < y)),
         Binary::LessEqual => f32::from(u8::from(x <= y)),
         Binary::Equal => f32::from(u8::from(x == y)),
@@ -119,7 +120,7 @@ fn power(accuracy: Accuracy, engine: Engine, x: f32, y: f32) -> f32 {
     match engine {
         Engine::Own => {
             let mut result = [0.0];
-            functions::apply_pow(accuracy, &[x], &[y], &mut result);
+            functions::apply_of_two(FunctionOfTwo::Pow, accuracy, &[x], &[y], &mut result);
             result[0]
         }
         Engine::Off(_) if x.is_nan() || y.is_nan() => exact as f32,

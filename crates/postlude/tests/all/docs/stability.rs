@@ -125,7 +125,11 @@ fn symbol(binary: Binary) -> Option<&'static str> {
         Binary::Xor => Some(" ^ "),
         Binary::ShiftLeft => Some(" << "),
         Binary::ShiftRight => Some(" >> "),
-        Binary::Maximum | Binary::Minimum | Binary::Pow | Binary::ShiftRightLogical => None,
+        Binary::Maximum
+        | Binary::Minimum
+        | Binary::Pow
+        | Binary::Fmod
+        | Binary::ShiftRightLogical => None,
     }
 }
 

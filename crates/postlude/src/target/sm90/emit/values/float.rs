@@ -5,7 +5,7 @@ use postlude_ptx::modifier::{Approx, Compare};
 use postlude_ptx::types::{F32, S32};
 
 use crate::functions::machine::Machine;
-use crate::functions::{self, Accuracy, Function};
+use crate::functions::{self, Accuracy, Function, FunctionOfTwo};
 use crate::graph::{Binary, NAN_BITS, Unary};
 use crate::target::sm90::emit::chip::EpilogueChip;
 use crate::target::sm90::emit::machine::Registers;
@@ -110,6 +110,16 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         self.binary_float(op, Accuracy::Accurate, a, b).float()
     }
 
+    fn of_two(
+        &self,
+        function: FunctionOfTwo,
+        accuracy: Accuracy,
+        a: Reg<'k, F32>,
+        b: Reg<'k, F32>,
+    ) -> Reg<'k, F32> {
+        functions::evaluate_of_two(&Registers(self.k), function, accuracy, a, b)
+    }
+
     pub(super) fn binary_float(
         &self,
         op: Binary,
@@ -128,9 +138,8 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             // Of two zeros the positive one is larger (PTX ISA, "max").
             Binary::Maximum => Value::Float(a.max(b)),
             Binary::Minimum => Value::Float(a.min(b)),
-            Binary::Pow => {
-                Value::Float(functions::evaluate_pow(&Registers(self.k), accuracy, a, b))
-            }
+            Binary::Pow => Value::Float(self.of_two(FunctionOfTwo::Pow, accuracy, a, b)),
+            Binary::Fmod => Value::Float(self.of_two(FunctionOfTwo::Fmod, accuracy, a, b)),
             Binary::Less => Value::Truth(a.lt(b)),
             Binary::LessEqual => Value::Truth(a.le(b)),
             Binary::Equal => Value::Truth(a.eq(b)),

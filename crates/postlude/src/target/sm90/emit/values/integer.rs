@@ -59,7 +59,7 @@ pub(super) fn binary<'k>(op: Binary, a: Reg<'k, S32>, b: Reg<'k, S32>) -> Value<
         Binary::ShiftLeft => Value::Integer(a << b.cast::<U32>()),
         Binary::ShiftRight => Value::Integer(a >> b.cast::<U32>()),
         Binary::ShiftRightLogical => Value::Integer((a.cast::<U32>() >> b.cast::<U32>()).cast()),
-        Binary::Divide | Binary::Pow => {
+        Binary::Divide | Binary::Pow | Binary::Fmod => {
             panic!("compiler bug: `{}` of integers", op.name())
         }
     }

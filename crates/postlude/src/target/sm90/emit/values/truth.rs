@@ -23,6 +23,7 @@ pub(super) fn binary<'k>(op: Binary, a: Reg<'k, Pred>, b: Reg<'k, Pred>) -> Reg<
         | Binary::Maximum
         | Binary::Minimum
         | Binary::Pow
+        | Binary::Fmod
         | Binary::Less
         | Binary::LessEqual
         | Binary::Xor
