@@ -29,6 +29,9 @@ const BASIS: &[Basis] = &[
     basis("exp_of_sum", &["a", "b"], "where(abs(a + b) < 88.5, exp(a + b) * ((a - ((a + b) - ((a + b) - a))) + (b - ((a + b) - a))) + exp(a + b), exp(a + b))"),
     basis("exp_difference", &["a", "b"], "where(abs(a - b) < 0.6931471805599453, exp(b) * expm1(a - b), exp(a) - exp(b))"),
     basis("exp2_difference", &["a", "b"], "where(abs(a - b) < 1.0, exp2(b) * expm1(0.6931471805599453 * (a - b)), exp2(a) - exp2(b))"),
+    // The same divided by the exponential of a third: what cancels is never rounded with it.
+    basis("exp_difference_over", &["a", "b", "by"], "where(abs(a - b) < 0.6931471805599453, exp(b - by) * expm1(a - b), exp(a - by) - exp(b - by))"),
+    basis("exp2_difference_over", &["a", "b", "by"], "where(abs(a - b) < 1.0, exp2(b - by) * expm1(0.6931471805599453 * (a - b)), exp2(a - by) - exp2(b - by))"),
     basis("exp2m1", &["x"], "where(abs(x) < 1.0, expm1(0.6931471805599453 * x), exp2(x) - 1.0)"),
     basis("one_minus_tanh", &["x"], "2.0 * sigmoid(-(2.0 * x))"),
     basis("one_plus_tanh", &["x"], "2.0 * sigmoid(2.0 * x)"),

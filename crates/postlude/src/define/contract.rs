@@ -13,6 +13,8 @@ pub(crate) fn contract(graph: &Graph) -> Graph {
                 (None, Some((a, b))) => Some(Op::Fma(a, b, left)),
                 (None, None) => None,
             },
+            // The difference of equal products is 0, not the rounding error of one of them.
+            Op::Binary(Binary::Subtract, left, right) if are_equal(new, left, right) => None,
             Op::Binary(Binary::Subtract, left, right) => {
                 match (factors(new, left), factors(new, right)) {
                     (Some((a, b)), _) => Some(Op::Fma(a, b, negated(new, right))),
@@ -31,6 +33,14 @@ fn factors(graph: &Graph, node: NodeId) -> Option<(NodeId, NodeId)> {
         Op::Binary(Binary::Multiply, a, b) if graph.ty(node).elem == Elem::F32 => Some((a, b)),
         _ => None,
     }
+}
+
+fn are_equal(graph: &Graph, left: NodeId, right: NodeId) -> bool {
+    left == right
+        || match (factors(graph, left), factors(graph, right)) {
+            (Some((a, b)), Some(other)) => (b, a) == other,
+            _ => false,
+        }
 }
 
 fn negated(graph: &mut Graph, node: NodeId) -> NodeId {

@@ -68,7 +68,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         Op::Constant(value) => {
             let value = value.as_f32().filter(|value| *value > 0.0 && value.is_finite())?;
             let constant = f64::from(value).ln();
-            Some(Log { terms: Vec::new(), constant, informative: false, unbounded: false })
+            Some(Log { constant, informative: false, ..Log::known(Vec::new(), false) })
         }
         Op::Extent(_) => {
             let log = graph.make(Op::Unary(Unary::Log, node));
@@ -80,7 +80,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         }
         Op::Binary(Binary::Pow, a, power) => {
             let power = number(graph, power).filter(|power| power.is_finite() && *power != 0.0)?;
-            Some(log_of(graph, a, Unknown::Refused, fuel)?.times(f64::from(power)))
+            Some(log_of(graph, a, Unknown::Refused, fuel)?.of_positive()?.times(f64::from(power)))
         }
         Op::Binary(Binary::Add, a, b) => log_of_sum(graph, a, b, fuel),
         Op::Binary(op @ (Binary::Maximum | Binary::Minimum), a, b) => {
@@ -158,7 +158,7 @@ fn log_of_function(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fue
         Unary::Rcp => root(graph, -1.0),
         Unary::Expm1 => {
             let log = call(graph, "log_expm1", None, &[a]);
-            Some(Log::known(vec![(1.0, log)], true))
+            Some(Log::signed(vec![(1.0, log)], true))
         }
         Unary::Negate => {
             if let Some((a, b)) = called_with_two(graph, a, "exp_difference") {
@@ -170,7 +170,7 @@ fn log_of_function(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fue
             }
             let x = unary(graph, a, Unary::Expm1)?;
             let log = call(graph, "log_one_minus_exp", None, &[x]);
-            Some(Log::known(vec![(1.0, log)], false))
+            Some(Log::signed(vec![(1.0, log)], false))
         }
         _ => None,
     }
@@ -180,7 +180,7 @@ fn log_of_function(graph: &mut Graph, function: Unary, a: NodeId, fuel: &mut Fue
 fn log_of_difference(graph: &mut Graph, a: NodeId, b: NodeId) -> Log {
     let below = difference(graph, b, a);
     let log = call(graph, "log_one_minus_exp", None, &[below]);
-    Log::known(vec![(1.0, a), (1.0, log)], true)
+    Log::signed(vec![(1.0, a), (1.0, log)], true)
 }
 
 fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
@@ -228,61 +228,86 @@ fn log_of_call(graph: &mut Graph, node: NodeId) -> Option<Log> {
             let log = call(graph, "log_one_minus_exp", None, &[below]);
             let (up, down) =
                 (call(graph, "softplus", None, &[opposite]), call(graph, "softplus", None, &[y]));
-            Some(Log::known(vec![(1.0, log), (-1.0, up), (-1.0, down)], false))
+            Some(Log::signed(vec![(1.0, log), (-1.0, up), (-1.0, down)], false))
         }
         "exp_difference" => Some(log_of_difference(graph, x, *arguments.get(1)?)),
         _ => None,
     }
 }
 
-/// The factors of a product, those with a known logarithm and the others, which stay one product.
+/// The logarithms of factors that are added, and the factors that have none here.
+struct Factors {
+    log: Log,
+    above: Vec<NodeId>,
+    below: Vec<NodeId>,
+}
+
+/// Sorts the factors of a product; one that may be negative has a logarithm by itself alone.
+fn factors_of(graph: &mut Graph, node: NodeId, fuel: &mut Fuel) -> Option<Factors> {
+    let mut factors = Vec::new();
+    gather_factors(graph, node, 1.0, &mut factors, fuel)?;
+    let nothing = Log { informative: false, ..Log::known(Vec::new(), false) };
+    let mut sorted = Factors { log: nothing, above: Vec::new(), below: Vec::new() };
+    let mut signed = Vec::new();
+    for (power, factor) in factors {
+        match log_of(graph, factor, Unknown::Refused, fuel) {
+            Some(log) if log.signed => signed.push((power, factor, log)),
+            Some(log) => sorted.log = sorted.log.plus(log.times(power)),
+            None if power > 0.0 => sorted.above.push(factor),
+            None => sorted.below.push(factor),
+        }
+    }
+    let alone = signed.len() == 1 && sorted.above.is_empty() && sorted.below.is_empty();
+    for (power, factor, log) in signed {
+        match power > 0.0 {
+            _ if alone => sorted.log = sorted.log.clone().plus(log.times(power)),
+            true => sorted.above.push(factor),
+            false => sorted.below.push(factor),
+        }
+    }
+    Some(sorted)
+}
+
+/// The logarithm of a product whose factors' logarithms are known, but for one of which not even the sign is.
 fn log_of_product(
     graph: &mut Graph,
     node: NodeId,
     unknown: Unknown,
     fuel: &mut Fuel,
 ) -> Option<Log> {
-    let mut factors = Vec::new();
-    gather_factors(graph, node, 1.0, &mut factors, fuel)?;
-    let mut total = Log { terms: Vec::new(), constant: 0.0, informative: false, unbounded: false };
-    let (mut above, mut below) = (Vec::new(), Vec::new());
-    for (power, factor) in factors {
-        match log_of(graph, factor, Unknown::Refused, fuel) {
-            Some(log) => total = total.plus(log.times(power)),
-            None if power > 0.0 => above.push(factor),
-            None => below.push(factor),
-        }
-    }
-    match (&above[..], &below[..]) {
+    let Factors { log: total, above, below } = factors_of(graph, node, fuel)?;
+    let rest = match (&above[..], &below[..]) {
         ([], []) => return Some(total),
+        _ if unknown == Unknown::Refused => return None,
         // The square of anything: its root is within range.
-        ([a, b], []) if a == b && unknown == Unknown::Allowed => {
-            let size = graph.make(Op::Unary(Unary::Abs, *a));
-            let log = stabilise(graph, Op::Unary(Unary::Log, size));
-            return Some(total.plus(Log::known(vec![(2.0, log)], true)));
-        }
+        ([a, b], []) if a == b => (2.0, graph.make(Op::Unary(Unary::Abs, *a))),
         // The area hyperbolic tangent: close to 1, both sums round away what matters.
-        ([a], [b]) if unknown == Unknown::Allowed && are_mirrored(graph, *a, *b) => {
+        ([a], [b]) if are_mirrored(graph, *a, *b) => {
             let (a, b) = (one_plus(graph, *a)?, one_plus(graph, *b)?);
             let (up, down) =
                 (graph.make(Op::Unary(Unary::Log1p, a)), graph.make(Op::Unary(Unary::Log1p, b)));
-            return Some(total.plus(Log::known(vec![(1.0, up), (-1.0, down)], true)));
+            return Some(total.plus(Log::signed(vec![(1.0, up), (-1.0, down)], true)));
         }
-        _ if unknown == Unknown::Refused || !total.informative => return None,
-        _ => {}
+        _ if !total.informative => return None,
+        ([a], []) => (1.0, *a),
+        ([], [b]) => (-1.0, *b),
+        // Products of factors that the text keeps apart may overflow where it does not.
+        _ => return None,
+    };
+    let log = stabilise(graph, Op::Unary(Unary::Log, rest.1));
+    let split = total.clone().plus(Log::signed(vec![(rest.0, log)], true));
+    if !total.informative {
+        return Some(split);
     }
-    let product = |graph: &mut Graph, factors: &[NodeId]| {
-        let (first, rest) = factors.split_first()?;
-        Some(rest.iter().fold(*first, |a, b| binary(graph, Binary::Multiply, a, *b)))
-    };
-    let rest = match (product(graph, &above), product(graph, &below)) {
-        (Some(above), Some(below)) => binary(graph, Binary::Divide, above, below),
-        (Some(above), None) => above,
-        (None, Some(below)) => graph.make(Op::Unary(Unary::Rcp, below)),
-        (None, None) => return Some(total),
-    };
-    let log = stabilise(graph, Op::Unary(Unary::Log, rest));
-    Some(total.plus(Log { informative: false, ..Log::known(vec![(1.0, log)], true) }))
+    let split = split.combined(graph).node(graph);
+    // Where the factors cancel, their logarithms do not cancel as well: the text is taken while its factors are within range.
+    let known = total.combined(graph).node(graph);
+    let size = graph.make(Op::Unary(Unary::Abs, known));
+    let most = constant(graph, 80.0);
+    let within = binary(graph, Binary::Less, size, most);
+    let plain = graph.make(Op::Unary(Unary::Log, node));
+    let chosen = graph.make(Op::Select(within, plain, split));
+    Some(Log::signed(vec![(1.0, chosen)], true))
 }
 
 /// `x` of `1 + x`
@@ -338,8 +363,8 @@ fn gather_factors(
 
 /// `log(a + b)` of two positive values. A constant beside a value that cannot overflow is meant as it stands.
 fn log_of_sum(graph: &mut Graph, a: NodeId, b: NodeId, fuel: &mut Fuel) -> Option<Log> {
-    let a = log_of(graph, a, Unknown::Refused, fuel)?.combined(graph);
-    let b = log_of(graph, b, Unknown::Refused, fuel)?.combined(graph);
+    let a = log_of(graph, a, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
+    let b = log_of(graph, b, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
     let (a, b) = if a.terms.is_empty() { (b, a) } else { (a, b) };
     let unbounded = a.unbounded || b.unbounded;
     if b.terms.is_empty() {
@@ -375,8 +400,8 @@ fn log_of_extreme(
     b: NodeId,
     fuel: &mut Fuel,
 ) -> Option<Log> {
-    let a = log_of(graph, a, Unknown::Refused, fuel)?.combined(graph);
-    let b = log_of(graph, b, Unknown::Refused, fuel)?.combined(graph);
+    let a = log_of(graph, a, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
+    let b = log_of(graph, b, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
     let both = a.informative && b.informative;
     if !both && !a.unbounded && !b.unbounded {
         return None;
@@ -394,7 +419,7 @@ pub(super) fn log_of_probability(graph: &mut Graph, p: NodeId) -> Option<NodeId>
         | Op::Reduce(Fold::Prod, ..) => {}
         _ => return None,
     }
-    let log = log_of(graph, p, Unknown::Refused, &mut Fuel::new())?.combined(graph);
+    let log = log_of(graph, p, Unknown::Refused, &mut Fuel::new())?.of_positive()?.combined(graph);
     // A constant factor may be above 1.
     if !log.informative || log.unbounded || log.constant > 0.0 || log.terms.is_empty() {
         return None;
@@ -418,7 +443,7 @@ fn log_of_complement(graph: &mut Graph, p: NodeId, fuel: &mut Fuel) -> Option<Lo
     if let Some(rest) = complement(graph, p, fuel) {
         return log_of(graph, rest, Unknown::Refused, fuel);
     }
-    let log = log_of(graph, p, Unknown::Refused, fuel)?.combined(graph);
+    let log = log_of(graph, p, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
     if !log.informative || log.terms.iter().any(|(_, term)| is_logsumexp(graph, *term)) {
         return None;
     }
@@ -453,7 +478,7 @@ fn log_of_one_plus(graph: &mut Graph, v: NodeId, fuel: &mut Fuel) -> Option<Log>
     if factor == -1.0 {
         return log_of_complement(graph, inner, fuel);
     }
-    let log = log_of(graph, v, Unknown::Refused, fuel)?.combined(graph);
+    let log = log_of(graph, v, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
     if !log.unbounded || log.terms.is_empty() {
         return None;
     }

@@ -9,8 +9,8 @@ use std::f64::consts::LN_2;
 use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Over, Unary};
 
 use super::views::{
-    Base, Fuel, binary, call, called, called_over, called_with_two, constant, difference, exponent,
-    folds_as, is_float, is_peak, multiple, negate, number, varies,
+    Base, Fuel, binary, call, called, called_over, called_with_two, constant, exponent, folds_as,
+    is_float, is_peak, multiple, negate, number, varies,
 };
 
 /// The base of the exponentials that may make a value overflow; `None` where there is none.
@@ -45,9 +45,13 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
             parts.iter().filter_map(|part| base_of(graph, *part, fuel)).reduce(Base::join)
         }
         Op::Call(ref call, _) => match call.function {
-            "exp_of_difference" | "exp_of_sum" | "exp_of_product" | "exp_difference"
+            "exp_of_difference"
+            | "exp_of_sum"
+            | "exp_of_product"
+            | "exp_difference"
+            | "exp_difference_over"
             | "sum_of_other_exps" => Some(Base::Natural),
-            "exp2_difference" | "exp2m1" => Some(Base::Two),
+            "exp2_difference" | "exp2_difference_over" | "exp2m1" => Some(Base::Two),
             _ => None,
         },
         Op::Accumulator(_)
@@ -80,11 +84,13 @@ pub(super) struct Powers {
     pub(super) fuel: Fuel,
     /// Whether some exponent was left out of a peak because its weight may be 0.
     weighted: bool,
+    /// How many reductions the value lies within that a peak is asked of.
+    reductions: u32,
 }
 
 impl Powers {
     pub(super) fn new(base: Base) -> Powers {
-        Powers { base, fuel: Fuel::new(), weighted: false }
+        Powers { base, fuel: Fuel::new(), weighted: false, reductions: 0 }
     }
 
     fn has_exponentials(&mut self, graph: &Graph, node: NodeId) -> bool {
@@ -136,7 +142,11 @@ impl Powers {
             return Some(binary(graph, Binary::Maximum, a, b));
         }
         match graph[node].op.clone() {
-            Op::Unary(Unary::Negate, a) | Op::Binary(Binary::Divide, a, _) => self.peak(graph, a),
+            Op::Unary(Unary::Negate, a) => self.peak(graph, a),
+            Op::Binary(Binary::Divide, a, b) => {
+                self.may_weigh(graph, b)?;
+                self.peak(graph, a)
+            }
             Op::Binary(Binary::Multiply, a, b) => {
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
                     (true, true) => {
@@ -147,18 +157,16 @@ impl Powers {
                     (false, _) => self.peak_of_weighted(graph, b, a),
                 }
             }
-            // The smaller of two exponentials has the smaller exponent; of other values either may be large.
+            // The smaller of two exponentials has the smaller exponent.
             Op::Binary(Binary::Minimum, a, b)
                 if exponent(graph, a).is_some() && exponent(graph, b).is_some() =>
             {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Minimum, a, b))
             }
-            Op::Binary(
-                Binary::Add | Binary::Subtract | Binary::Maximum | Binary::Minimum,
-                a,
-                b,
-            ) => {
+            // What is chosen by a minimum may be far below the largest exponential.
+            Op::Binary(Binary::Minimum, ..) => None,
+            Op::Binary(Binary::Add | Binary::Subtract | Binary::Maximum, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Maximum, a, b))
             }
@@ -214,7 +222,10 @@ impl Powers {
     ) -> Option<NodeId> {
         let folded = graph.ty(terms).axes;
         let least = fold == Fold::Min && exponent(graph, terms).is_some();
-        let inner = self.peak(graph, terms)?;
+        self.reductions += 1;
+        let inner = self.peak(graph, terms);
+        self.reductions -= 1;
+        let inner = inner?;
         if !varies(graph, inner, over, folded) {
             return Some(inner);
         }
@@ -233,10 +244,18 @@ impl Powers {
         if number(graph, weight).is_some() || matches!(graph[weight].op, Op::Extent(_)) {
             return Some(inner);
         }
+        self.may_weigh(graph, weight)?;
         self.weighted = true;
         let (zero, least) = (constant(graph, 0.0), constant(graph, f32::NEG_INFINITY));
         let nothing = binary(graph, Binary::Equal, weight, zero);
         Some(graph.make(Op::Select(nothing, least, inner)))
+    }
+
+    /// Whether a peak may leave this factor out: any factor of the terms of a reduction, which are of one size, but beside
+    /// another summand only a constant. A term may be small for all of its exponent, and what is added to it would vanish.
+    fn may_weigh(&self, graph: &Graph, factor: NodeId) -> Option<()> {
+        let known = number(graph, factor).is_some() || matches!(graph[factor].op, Op::Extent(_));
+        (known || self.reductions > 0).then_some(())
     }
 
     /// A power that may overflow where its weight is 0, so that their product is 0 there; nan stays nan.
@@ -256,12 +275,19 @@ impl Powers {
         graph.make(Op::Select(nothing, small, power))
     }
 
-    /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give.
+    /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give. So it is for a sum of
+    /// single values as long as its exponentials are within range.
     pub(super) fn finite_peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
         let peak = self.peak(graph, node)?;
-        let infinite = graph.make(Op::Unary(Unary::IsInf, peak));
+        let mut unshifted = graph.make(Op::Unary(Unary::IsInf, peak));
+        if !reduces(graph, peak, &mut Fuel::new()) {
+            let size = graph.make(Op::Unary(Unary::Abs, peak));
+            let most = constant(graph, 80.0);
+            let within = binary(graph, Binary::Less, size, most);
+            unshifted = binary(graph, Binary::Or, within, unshifted);
+        }
         let zero = constant(graph, 0.0);
-        Some(graph.make(Op::Select(infinite, zero, peak)))
+        Some(graph.make(Op::Select(unshifted, zero, peak)))
     }
 
     /// The value divided by the power of `by`.
@@ -280,12 +306,11 @@ impl Powers {
             return Some(self.power(graph, x));
         }
         if let Some((a, b)) = self.exponents_of_difference(graph, node) {
-            let (a, b) = (difference(graph, a, by), difference(graph, b, by));
             let function = match self.base {
-                Base::Natural => "exp_difference",
-                Base::Two => "exp2_difference",
+                Base::Natural => "exp_difference_over",
+                Base::Two => "exp2_difference_over",
             };
-            return Some(call(graph, function, None, &[a, b]));
+            return Some(call(graph, function, None, &[a, b, by]));
         }
         let columns = graph.ty(by).axes.column.is_some();
         match graph[node].op {
@@ -395,6 +420,13 @@ impl Powers {
         };
         Some(binary(graph, Binary::Multiply, a, b))
     }
+}
+
+/// Whether a peak is one of reduced values.
+fn reduces(graph: &Graph, peak: NodeId, fuel: &mut Fuel) -> bool {
+    fuel.burn().is_none()
+        || matches!(graph[peak].op, Op::Reduce(..))
+        || graph[peak].op.operands().any(|operand| reduces(graph, operand, fuel))
 }
 
 fn same_axes(graph: &Graph, node: NodeId, axes: Axes) -> bool {

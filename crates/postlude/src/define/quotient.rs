@@ -20,6 +20,8 @@ struct Factors {
     below: Vec<NodeId>,
     other_above: Vec<NodeId>,
     other_below: Vec<NodeId>,
+    /// Sums below that were divided by their largest exponential.
+    shifted_below: Vec<NodeId>,
     negative: bool,
 }
 
@@ -28,7 +30,7 @@ pub(super) fn quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<Nod
     let mut fuel = Fuel::new();
     let mut factors = Factors::default();
     match *op {
-        Op::Binary(Binary::Multiply, a, b) if is_float(graph, a) => {
+        Op::Binary(Binary::Multiply, a, b) if is_float(graph, a) && splits(graph, a, b) => {
             factors.gather(graph, a, false, &mut fuel)?;
             factors.gather(graph, b, false, &mut fuel)?;
         }
@@ -147,7 +149,7 @@ impl Factors {
                 self.gather(graph, a, below, fuel)
             }
             Op::Unary(Unary::Rcp, a) if holds(a) => self.gather(graph, a, !below, fuel),
-            Op::Binary(Binary::Multiply, a, b) if holds(a) || holds(b) => {
+            Op::Binary(Binary::Multiply, a, b) if splits(graph, a, b) && (holds(a) || holds(b)) => {
                 self.gather(graph, a, below, fuel)?;
                 self.gather(graph, b, below, fuel)
             }
@@ -264,7 +266,9 @@ impl Factors {
         };
         let both = !self.above.is_empty() && !self.below.is_empty();
         let product = self.above.len() > 1 && pure(graph, &self.above) > 0;
-        let reciprocal = pure(graph, &self.below) > 0;
+        // A quotient by one exponential is out of range no sooner than its product with the reciprocal.
+        let reciprocal =
+            pure(graph, &self.below) > 0 && (self.below.len() > 1 || self.has_no_others(graph));
         if !both && !product && !reciprocal {
             return found.then(|| {
                 self.other_above.append(&mut self.above);
@@ -280,6 +284,7 @@ impl Factors {
             .filter_map(|node| base_of(graph, *node, fuel))
             .reduce(Base::join)?;
         let mut powers = Powers::new(base);
+        let mut shifted_above: Vec<NodeId> = Vec::new();
         let mut plus: Vec<NodeId> = Vec::new();
         let mut minus: Vec<NodeId> = Vec::new();
         let mut shifts: Vec<NodeId> = Vec::new();
@@ -288,12 +293,13 @@ impl Factors {
                 minus.push(x);
             } else {
                 let peak = powers.finite_peak(graph, node)?;
-                self.other_below.push(powers.shifted(graph, node, peak)?);
+                self.shifted_below.push(powers.shifted(graph, node, peak)?);
                 shifts.push(peak);
             }
         }
-        // What is left of a shift beside an exponential of its own might overflow: those are taken together.
-        let alone = self.above.len() == 1;
+        // What is left of a shift beside an exponential of its own might overflow: those are taken together. Other factors
+        // might make good what vanishes under a shift that is not a sum's own.
+        let alone = self.above.len() == 1 && self.has_no_others(graph);
         for node in std::mem::take(&mut self.above) {
             if let Some(x) = powers.exponent(graph, node) {
                 plus.push(x);
@@ -304,20 +310,67 @@ impl Factors {
                 .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
             if let Some((place, shifted)) = paired {
                 shifts.remove(place);
-                self.other_above.insert(0, shifted);
+                shifted_above.insert(0, shifted);
             } else {
                 let peak = powers.finite_peak(graph, node)?;
-                self.other_above.insert(0, powers.shifted(graph, node, peak)?);
+                shifted_above.insert(0, powers.shifted(graph, node, peak)?);
                 plus.push(peak);
             }
         }
         minus.extend(shifts);
-        if let Some(power) = power_of(graph, &powers, &plus, &minus) {
-            let power = (self.other_above.iter())
-                .fold(power, |power, weight| powers.finite_where_zero(graph, power, *weight));
-            self.other_above.insert(0, power);
+        let reaches_further = !shifted_above.is_empty() && !plus.is_empty() && minus.is_empty();
+        if self.has_no_others(graph) && !reaches_further {
+            self.other_above.splice(0..0, shifted_above);
+            if let Some(power) = power_of(graph, &powers, &plus, &minus) {
+                let power = (self.other_above.iter())
+                    .fold(power, |power, weight| powers.finite_where_zero(graph, power, *weight));
+                self.other_above.insert(0, power);
+            }
+            return Some(self.node(graph));
         }
-        Some(self.node(graph))
+        let halved = |graph: &mut Graph, terms: Vec<NodeId>| -> Vec<NodeId> {
+            terms.into_iter().map(|term| multiple(graph, 0.5, term)).collect()
+        };
+        let (plus, minus) = (halved(graph, plus), halved(graph, minus));
+        let root = power_of(graph, &powers, &plus, &minus);
+        let mut weights = shifted_above.clone();
+        weights.extend(&self.other_above);
+        let root = root.map(|root| {
+            weights.iter().fold(root, |root, weight| powers.finite_where_zero(graph, root, *weight))
+        });
+        Some(self.balanced(graph, root, shifted_above))
+    }
+
+    /// Whether nothing but exponentials and their sums is multiplied.
+    fn has_no_others(&self, graph: &Graph) -> bool {
+        let is_one = |node: &NodeId| number(graph, *node) == Some(1.0);
+        self.other_above.iter().all(is_one)
+            && self.other_below.iter().all(|node| is_count(graph, *node))
+    }
+
+    /// The product with half of the exponent on either side of it, so that neither the exponential nor a product with it
+    /// is out of range where the whole is not.
+    fn balanced(
+        mut self,
+        graph: &mut Graph,
+        root: Option<NodeId>,
+        shifted_above: Vec<NodeId>,
+    ) -> NodeId {
+        let above = std::mem::take(&mut self.other_above);
+        let mut below = std::mem::take(&mut self.other_below);
+        below.append(&mut self.shifted_below);
+        let above = [shifted_above, above].concat();
+        let (first, second) = above.split_at(above.len().div_ceil(2));
+        // A quotient of two others stays together: one of them alone may be the reciprocal of a denormal.
+        let (upper, lower) = below.split_at(below.len().div_ceil(2));
+        let mut side = |above: &[NodeId], below: &[NodeId]| {
+            let start = root.unwrap_or_else(|| constant(graph, 1.0));
+            let value = above.iter().fold(start, |a, b| binary(graph, Binary::Multiply, a, *b));
+            below.iter().fold(value, |a, b| binary(graph, Binary::Divide, a, *b))
+        };
+        let sides = [side(first, upper), side(second, lower)];
+        self.other_above.extend(sides);
+        self.node(graph)
     }
 
     /// `exp(x) / sum(exp(x))`
@@ -335,13 +388,9 @@ impl Factors {
     /// The product of what is left.
     fn node(mut self, graph: &mut Graph) -> NodeId {
         // Counts of two means over the same elements cancel.
-        let is_count = |node: NodeId| match graph[node].op {
-            Op::Extent(_) => true,
-            Op::Constant(value) => value.as_f32().is_some_and(|v| v.is_finite() && v != 0.0),
-            _ => false,
-        };
         self.other_above.retain(|node| {
-            let same = self.other_below.iter().position(|other| other == node && is_count(*node));
+            let counts = is_count(graph, *node);
+            let same = self.other_below.iter().position(|other| other == node && counts);
             same.map(|place| self.other_below.remove(place)).is_none()
         });
         let product = |graph: &mut Graph, factors: &[NodeId]| {
@@ -350,6 +399,7 @@ impl Factors {
         };
         self.other_above.retain(|node| number(graph, *node) != Some(1.0));
         let above = product(graph, &self.other_above);
+        self.other_below.append(&mut self.shifted_below);
         let node = match (above, product(graph, &self.other_below)) {
             (Some(above), Some(below)) => binary(graph, Binary::Divide, above, below),
             (Some(above), None) => above,
@@ -357,6 +407,21 @@ impl Factors {
             (None, None) => constant(graph, 1.0),
         };
         if self.negative { negate(graph, node) } else { node }
+    }
+}
+
+/// Whether the factors of a product may be taken with others: the square of a value that the text computes is in range
+/// with it, and what that is made of need not be.
+fn splits(graph: &Graph, a: NodeId, b: NodeId) -> bool {
+    a != b || matches!(graph[a].op, Op::Unary(Unary::Exp | Unary::Exp2, _))
+}
+
+/// Whether a factor is a number of elements or a constant.
+fn is_count(graph: &Graph, node: NodeId) -> bool {
+    match graph[node].op {
+        Op::Extent(_) => true,
+        Op::Constant(value) => value.as_f32().is_some_and(|v| v.is_finite() && v != 0.0),
+        _ => false,
     }
 }
 
@@ -385,6 +450,10 @@ fn power_of(
         ([], [], _) => return None,
         ([a], [b], Base::Natural) if !super::views::is_peak(graph, *b) => {
             return Some(exponential_of_difference(graph, *a, *b));
+        }
+        ([a, b], [], _) if a == b => {
+            let double = multiple(graph, 2.0, *a);
+            return Some(powers.power(graph, double));
         }
         ([a, b], [], Base::Natural) => {
             return Some(call(graph, "exp_of_sum", None, &[*a, *b]));

@@ -5,7 +5,7 @@
 //! exponentials: logarithms of them (`logarithm`), their products and quotients (`quotient`), their differences
 //! (`difference`), softmaxes (`softmax`).
 
-use crate::graph::{Graph, NodeId, Op, Unary};
+use crate::graph::{Binary, Graph, NodeId, Op, Unary};
 
 use super::difference::{difference_that_cancels, half_of_one_plus_tanh};
 use super::logarithm::{log_of_exponentials, one_plus};
@@ -62,8 +62,11 @@ fn double_negation(graph: &mut Graph, op: &Op) -> Option<NodeId> {
 /// `sqrt(square(x))` is `abs(x)`.
 fn root_of_square(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let Op::Unary(Unary::Sqrt, a) = op else { return None };
-    let (sign, x) = square(graph, *a)?;
-    (sign > 0.0).then(|| graph.make(Op::Unary(Unary::Abs, x)))
+    let x = match graph[*a].op {
+        Op::Binary(Binary::Multiply, a, b) if a == b => a,
+        _ => square(graph, *a).filter(|(sign, _)| *sign > 0.0)?.1,
+    };
+    Some(graph.make(Op::Unary(Unary::Abs, x)))
 }
 
 /// `log(1 + x)` is `log1p(x)`.

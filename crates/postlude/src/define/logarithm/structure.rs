@@ -29,7 +29,7 @@ pub(super) fn log_of_choice(
             (None, Unknown::Allowed) => {
                 // Choices within choices share their fuel, so that none are followed without end.
                 let log = log_within(graph, node, fuel);
-                Some(Log { informative: false, ..Log::known(vec![(1.0, log)], true) })
+                Some(Log { informative: false, ..Log::signed(vec![(1.0, log)], true) })
             }
             (None, Unknown::Refused) => None,
         }
@@ -103,9 +103,9 @@ pub(super) fn log_of_reduction(
         Fold::Sum => {
             let Some(log) = log_of(graph, terms, Unknown::Refused, fuel) else {
                 return log_of_weighted_sum(graph, over, terms)
-                    .map(|(peak, log)| Log::known(vec![(1.0, peak), (1.0, log)], true));
+                    .map(|(peak, log)| Log::signed(vec![(1.0, peak), (1.0, log)], true));
             };
-            let log = log.combined(graph);
+            let log = log.of_positive()?.combined(graph);
             let (varying, rest): (Vec<_>, Vec<_>) =
                 log.terms.iter().partition(|(_, term)| varies(graph, *term, over, folded));
             let unbounded = log.unbounded;
@@ -116,10 +116,10 @@ pub(super) fn log_of_reduction(
             }
             let total = graph.make(Op::Reduce(Fold::LogSumExp, over, x));
             let terms = [(1.0, total)].into_iter().chain(rest).collect();
-            Some(Log { terms, constant: log.constant, informative, unbounded })
+            Some(Log { constant: log.constant, informative, ..Log::known(terms, unbounded) })
         }
         Fold::Prod => {
-            let log = log_of(graph, terms, Unknown::Refused, fuel)?.combined(graph);
+            let log = log_of(graph, terms, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
             let x = log.node(graph);
             let total = folds_as(graph, x, over, folded)
                 .then(|| graph.make(Op::Reduce(Fold::Sum, over, x)))?;
@@ -127,7 +127,7 @@ pub(super) fn log_of_reduction(
         }
         // Logarithms grow with their arguments.
         Fold::Max | Fold::Min | Fold::AbsMax => {
-            let log = log_of(graph, terms, Unknown::Refused, fuel)?.combined(graph);
+            let log = log_of(graph, terms, Unknown::Refused, fuel)?.of_positive()?.combined(graph);
             let (varying, rest): (Vec<_>, Vec<_>) =
                 log.terms.iter().partition(|(_, term)| varies(graph, *term, over, folded));
             let x = Log { terms: varying, constant: 0.0, ..log.clone() }.node(graph);

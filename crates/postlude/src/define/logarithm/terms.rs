@@ -17,11 +17,23 @@ pub(super) struct Log {
     pub(super) informative: bool,
     /// Whether the value may be arbitrarily large.
     pub(super) unbounded: bool,
+    /// Whether the value may be negative, where some term is nan.
+    pub(super) signed: bool,
 }
 
 impl Log {
     pub(super) fn known(terms: Vec<(f64, NodeId)>, unbounded: bool) -> Log {
-        Log { terms, constant: 0.0, informative: true, unbounded }
+        Log { terms, constant: 0.0, informative: true, unbounded, signed: false }
+    }
+
+    /// The logarithm of a value that may be negative.
+    pub(super) fn signed(terms: Vec<(f64, NodeId)>, unbounded: bool) -> Log {
+        Log { signed: true, ..Log::known(terms, unbounded) }
+    }
+
+    /// The same where the value is never negative: only then may it be a part of a sum, or of a product with another.
+    pub(super) fn of_positive(self) -> Option<Log> {
+        (!self.signed).then_some(self)
     }
 
     pub(super) fn times(mut self, factor: f64) -> Log {
@@ -35,6 +47,7 @@ impl Log {
         self.constant += other.constant;
         self.informative |= other.informative;
         self.unbounded |= other.unbounded;
+        self.signed |= other.signed;
         self
     }
 

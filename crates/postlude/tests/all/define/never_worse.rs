@@ -1,13 +1,11 @@
 //! Where a naive form is accurate, its stable form is as accurate.
 
-use std::collections::HashMap;
-
 use postlude::functions::accuracy::ulp;
 use postlude::functions::{self, Accuracy};
 use postlude::graph::Unary;
-use postlude::syntax::{self, ExprId, ExprKind, Infix, Number, Prefix};
 
 use super::engines::elementwise;
+use super::plain::{Plain, Products};
 use super::textbook::exactly_or_quickly;
 
 fn apply(function: &str, x: f32) -> f32 {
@@ -19,71 +17,10 @@ fn apply(function: &str, x: f32) -> f32 {
 
 fn call(function: &str, x: f32) -> f32 {
     match function {
-        "square" => x * x,
         "sigmoid" => apply("rcp", 1.0 + apply("exp", -x)),
         "softplus" => x.max(0.0) + apply("log1p", apply("exp", -x.abs())),
         _ => apply(function, x),
     }
-}
-
-/// The expression as written, each operation rounded to f32, products contracted into sums.
-fn as_written(expression: &str, x: f32) -> f32 {
-    let (exprs, root) = syntax::parse_expression(expression).expect("an expression");
-    let mut values: HashMap<ExprId, f32> = HashMap::new();
-    let mut products: HashMap<ExprId, (f32, f32)> = HashMap::new();
-    for (id, expr) in exprs.iter() {
-        let value = match &expr.kind {
-            ExprKind::Number(Number::Float(value)) => *value as f32,
-            ExprKind::Number(Number::Integer(value)) => *value as f32,
-            ExprKind::Name(_) => x,
-            ExprKind::Prefix(Prefix::Negate, a) => -values[a],
-            ExprKind::Infix(infix, a, b) => {
-                let (left, right) = (values[a], values[b]);
-                match infix {
-                    Infix::Add => match (products.get(a), products.get(b)) {
-                        (Some((c, d)), _) => c.mul_add(*d, right),
-                        (None, Some((c, d))) => c.mul_add(*d, left),
-                        (None, None) => left + right,
-                    },
-                    Infix::Subtract => match (products.get(a), products.get(b)) {
-                        (Some((c, d)), _) => c.mul_add(*d, -right),
-                        (None, Some((c, d))) => (-c).mul_add(*d, left),
-                        (None, None) => left - right,
-                    },
-                    Infix::Multiply => {
-                        products.insert(id, (left, right));
-                        left * right
-                    }
-                    Infix::Divide => left / right,
-                    Infix::Less
-                    | Infix::LessEqual
-                    | Infix::Greater
-                    | Infix::GreaterEqual
-                    | Infix::Equal
-                    | Infix::NotEqual
-                    | Infix::And
-                    | Infix::Or
-                    | Infix::Xor
-                    | Infix::ShiftLeft
-                    | Infix::ShiftRight => unreachable!("not in the expressions of this test"),
-                }
-            }
-            ExprKind::Call { function, arguments, .. } => {
-                let argument = values[&arguments[0]];
-                if function.text == "square" {
-                    products.insert(id, (argument, argument));
-                }
-                call(&function.text, argument)
-            }
-            ExprKind::Prefix(Prefix::Not | Prefix::Invert, _)
-            | ExprKind::Annotated(..)
-            | ExprKind::Dims(_)
-            | ExprKind::Transpose(_)
-            | ExprKind::Product(..) => unreachable!("not in the expressions of this test"),
-        };
-        values.insert(id, value);
-    }
-    values[&root]
 }
 
 /// The points on one stretch, over which errors are compared by their largest.
@@ -127,12 +64,13 @@ fn stable_forms_are_as_accurate_as_naive_forms_that_do_not_cancel() {
     let points: Vec<f32> = (0..240).map(|step| -9.0 + 18.0 * step as f32 / 239.0 + 1e-4).collect();
     let mut wrong = Vec::new();
     for &(form, slack) in FORMS {
+        let plain = Plain::parse(form);
         let outcomes = elementwise(form, &points, &[]);
         let errors: Vec<(f64, f64)> = (points.iter().zip(outcomes))
             .map(|(&x, outcome)| {
                 let exact = exactly_or_quickly(form, &[("x", &[f64::from(x)])])[0];
                 let error = |got: f64| (got - exact).abs() / ulp(exact);
-                (error(f64::from(as_written(form, x))), error(outcome.cpu))
+                (error(f64::from(plain.at((x, x), Products::Contracted, call))), error(outcome.cpu))
             })
             .collect();
         let mut worst = (f64::NEG_INFINITY, String::new());

@@ -97,16 +97,57 @@ impl Real {
         CONTEXT.with_borrow_mut(|context| Real(context.constants.pi(context.bits, UNROUNDED)))
     }
 
-    /// `(e^x - e^-x) / (e^x + e^-x)`
+    /// How many binary digits lie between 1 and the leading digit of a number below it.
+    fn digits_below_one(&self) -> usize {
+        self.0.exponent().map_or(0, |exponent| 0.max(-exponent) as usize)
+    }
+
+    /// A function that is its argument near 0, computed with the digits that cancel there.
+    fn near_zero(&self, function: impl FnOnce(&Real) -> Real) -> Real {
+        let (bits, missing) = (bits(), self.digits_below_one());
+        if missing > bits || self.0.is_zero() {
+            return self.clone();
+        }
+        with_bits(bits + missing, || function(self))
+    }
+
+    pub(crate) fn exp_m1(&self) -> Real {
+        self.near_zero(|x| x.exp() - 1.0)
+    }
+
+    pub(crate) fn ln_1p(&self) -> Real {
+        self.near_zero(|x| (x.clone() + 1.0).ln())
+    }
+
+    /// `log(1 + e^x)`
+    pub(crate) fn softplus(&self) -> Real {
+        if *self > Real::from(1e6) { self.clone() } else { self.exp().ln_1p() }
+    }
+
+    /// `(e^2x - 1) / (e^2x + 1)`
     pub(crate) fn tanh(&self) -> Real {
-        let (up, down) = (self.exp(), (-self.clone()).exp());
-        (up.clone() - &down) / (up + down)
+        let one = Real::from(1.0);
+        if self.abs() > Real::from(1e6) {
+            return if *self > Real::from(0.0) { one } else { -one };
+        }
+        let above = (self.clone() * 2.0).exp_m1();
+        above.clone() / (above + 2.0)
+    }
+
+    /// `(e^x - e^-x) / 2`
+    pub(crate) fn sinh(&self) -> Real {
+        let above = self.exp_m1();
+        (above.clone() + above.clone() / (above + 1.0)) / 2.0
     }
 
     /// `2 / sqrt(pi) * e^(-x^2) * sum of 2^n x^(2n+1) / (1 * 3 * ... * (2n+1))`, whose terms have one sign.
     pub(crate) fn erf(&self) -> Real {
         if self.0.is_zero() {
             return Real::from(0.0);
+        }
+        // The complement is below 10^-690.
+        if self.abs() > Real::from(40.0) {
+            return if *self > Real::from(0.0) { Real::from(1.0) } else { Real::from(-1.0) };
         }
         let square = self.clone() * self;
         let (mut term, mut total) = (self.clone(), self.clone());
@@ -118,6 +159,10 @@ impl Real {
             divisor += 2.0;
         }
         total * (-square).exp() * 2.0 / Real::pi().sqrt()
+    }
+
+    pub(crate) fn is_finite(&self) -> bool {
+        !self.0.is_nan() && !self.0.is_inf()
     }
 
     pub(crate) fn abs(&self) -> Real {

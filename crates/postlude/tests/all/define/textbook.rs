@@ -2,46 +2,77 @@
 
 use std::collections::HashMap;
 
-use postlude::syntax::{self, ExprId, ExprKind, Infix, Number, Prefix};
+use postlude::syntax::{self, ExprId, ExprKind, Exprs, Infix, Number, Prefix};
 
 use super::real::{Real, with_bits};
 
 /// Values along the columns; one stands for all of them.
 type Row = Vec<Real>;
 
+/// An expression to evaluate at many points and precisions.
+pub(crate) struct Textbook {
+    exprs: Exprs,
+    root: ExprId,
+}
+
+impl Textbook {
+    pub(crate) fn parse(expression: &str) -> Textbook {
+        let (exprs, root) = syntax::parse_expression(expression).expect("an expression");
+        Textbook { exprs, root }
+    }
+
+    /// The number nearest to the only value, computed with so many bits; `None` where a part of it is not finite.
+    pub(crate) fn finite(&self, bits: usize, names: &[(&str, &[f64])]) -> Option<f64> {
+        with_bits(bits, || {
+            let rows = self.rows(names);
+            let finite = rows.values().flatten().all(Real::is_finite);
+            finite.then(|| rows[&self.root][0].to_f64())
+        })
+    }
+}
+
 /// The value of an expression for these values of its names.
 pub(crate) fn evaluate(expression: &str, names: &[(&str, &[f64])]) -> Vec<Real> {
-    let (exprs, root) = syntax::parse_expression(expression).expect("an expression");
-    let mut rows: HashMap<ExprId, Row> = HashMap::new();
-    for (id, expr) in exprs.iter() {
-        let row = match &expr.kind {
-            ExprKind::Number(Number::Float(value)) => {
-                vec![Real::from_decimal(&format!("{value:e}"))]
-            }
-            ExprKind::Number(Number::Integer(value)) => vec![Real::from(*value as f64)],
-            ExprKind::Name(name) => match names.iter().find(|(known, _)| known == name) {
-                Some((_, values)) => values.iter().map(|value| Real::from(*value)).collect(),
-                None => Row::new(),
-            },
-            ExprKind::Prefix(Prefix::Negate, a) => each(&rows[a], |x| -x.clone()),
-            ExprKind::Prefix(Prefix::Not, a) => each(&rows[a], |x| Real::from(1.0) - x),
-            ExprKind::Infix(infix, a, b) => both(&rows[a], &rows[b], |a, b| operate(*infix, a, b)),
-            ExprKind::Call { function, arguments, .. } => {
-                let arguments: Vec<&Row> =
-                    arguments.iter().map(|argument| &rows[argument]).collect();
-                call(&function.text, &arguments)
-            }
-            ExprKind::Prefix(Prefix::Invert, _)
-            | ExprKind::Annotated(..)
-            | ExprKind::Dims(_)
-            | ExprKind::Transpose(_)
-            | ExprKind::Product(..) => {
-                unreachable!("not in the expressions of these tests")
-            }
-        };
-        rows.insert(id, row);
+    let textbook = Textbook::parse(expression);
+    textbook.rows(names).remove(&textbook.root).expect("the root is an expression")
+}
+
+impl Textbook {
+    /// The values of every part.
+    fn rows(&self, names: &[(&str, &[f64])]) -> HashMap<ExprId, Row> {
+        let mut rows: HashMap<ExprId, Row> = HashMap::new();
+        for (id, expr) in self.exprs.iter() {
+            let row = match &expr.kind {
+                ExprKind::Number(Number::Float(value)) => {
+                    vec![Real::from_decimal(&format!("{value:e}"))]
+                }
+                ExprKind::Number(Number::Integer(value)) => vec![Real::from(*value as f64)],
+                ExprKind::Name(name) => match names.iter().find(|(known, _)| known == name) {
+                    Some((_, values)) => values.iter().map(|value| Real::from(*value)).collect(),
+                    None => Row::new(),
+                },
+                ExprKind::Prefix(Prefix::Negate, a) => each(&rows[a], |x| -x.clone()),
+                ExprKind::Prefix(Prefix::Not, a) => each(&rows[a], |x| Real::from(1.0) - x),
+                ExprKind::Infix(infix, a, b) => {
+                    both(&rows[a], &rows[b], |a, b| operate(*infix, a, b))
+                }
+                ExprKind::Call { function, arguments, .. } => {
+                    let arguments: Vec<&Row> =
+                        arguments.iter().map(|argument| &rows[argument]).collect();
+                    call(&function.text, &arguments)
+                }
+                ExprKind::Prefix(Prefix::Invert, _)
+                | ExprKind::Annotated(..)
+                | ExprKind::Dims(_)
+                | ExprKind::Transpose(_)
+                | ExprKind::Product(..) => {
+                    unreachable!("not in the expressions of these tests")
+                }
+            };
+            rows.insert(id, row);
+        }
+        rows
     }
-    rows.remove(&root).expect("the root is an expression")
 }
 
 /// [`evaluate`] at a precision at which nothing cancels, checked at a higher one.
@@ -183,6 +214,14 @@ fn smaller(a: &Real, b: &Real) -> Real {
     if a > b { b.clone() } else { a.clone() }
 }
 
+fn nearest_even(x: &Real) -> Real {
+    let below = x.clone().floor();
+    let rest = x.clone() - &below;
+    let half = Real::from(0.5);
+    let whole = |x: &Real| *x == (x.clone() / 2.0).floor() * 2.0;
+    if rest < half || (rest == half && whole(&below)) { below } else { below + 1.0 }
+}
+
 fn relu6(x: &Real) -> Real {
     smaller(&larger(x, &Real::from(0.0)), &Real::from(6.0))
 }
@@ -219,31 +258,32 @@ pub(crate) fn unary(function: &str, x: &Real) -> Real {
         "exp2" => (x * Real::from(2.0).ln()).exp(),
         "log" => x.ln(),
         "log2" => x.ln() / Real::from(2.0).ln(),
-        "log1p" => (x + 1.0).ln(),
-        "expm1" => x.exp() - 1.0,
+        "log1p" => x.ln_1p(),
+        "expm1" => x.exp_m1(),
         "sin" => x.sin(),
         "cos" => x.cos(),
         "tanh" => x.tanh(),
         "erf" => x.erf(),
         "floor" => x.floor(),
         "ceil" => -(-x).floor(),
+        "round" => nearest_even(&x),
         "relu" => larger(&x, &zero),
         "relu6" => relu6(&x),
         "leaky_relu" => binary("leaky_relu", &x, &Real::from_decimal("0.01")),
         "elu" if x > zero => x,
-        "elu" => x.exp() - 1.0,
+        "elu" => x.exp_m1(),
         "selu" => {
             let scale = Real::from_decimal("1.0507009873554804934193349852946");
             let alpha = Real::from_decimal("1.6732632423543772848170429916717");
             if x > zero { scale * x } else { scale * alpha * (x.exp() - 1.0) }
         }
-        "softplus" => (x.exp() + 1.0).ln(),
-        "logsigmoid" => sigmoid(&x).ln(),
+        "softplus" => x.softplus(),
+        "logsigmoid" => -(-x).softplus(),
         "trunc" if x < zero => -(-x).floor(),
         "trunc" => x.floor(),
         "tan" => x.sin() / x.cos(),
         "atan" => arc_tangent(&x),
-        "sinh" => (x.exp() - (-x).exp()) / 2.0,
+        "sinh" => x.sinh(),
         "cosh" => (x.exp() + (-x).exp()) / 2.0,
         "asinh" => {
             let size = x.abs();
@@ -252,7 +292,7 @@ pub(crate) fn unary(function: &str, x: &Real) -> Real {
         }
         "sigmoid" => sigmoid(&x),
         "silu" => x.clone() * sigmoid(&x),
-        "mish" => x.clone() * (x.exp() + 1.0).ln().tanh(),
+        "mish" => x.clone() * x.softplus().tanh(),
         "hardswish" => x.clone() * relu6(&(x + 3.0)) / 6.0,
         "hardsigmoid" => relu6(&(x + 3.0)) / 6.0,
         "gelu" => x.clone() * ((x / Real::from(2.0).sqrt()).erf() + 1.0) / 2.0,
