@@ -377,7 +377,7 @@ impl<'k, A: Tma> Ring<'k, A> {
         from.wait(from.full, &from_at.cursor);
         move_(from_at.cursor.stage.get(), at.0.stage.get());
         self.end_written(lane, full);
-        from.release(from_at, from_at.cursor.stage.get(), from_at.releaser);
+        from.arrive_empty(from_at, from_at.cursor.stage.get(), from_at.releaser);
         from.advance(&from_at.cursor);
         self.advance(&at.0);
     }
@@ -425,8 +425,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn consume(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) {
         self.wait(self.full, &at.cursor);
         read(at.cursor.stage.get());
-        self.meet();
-        self.release(at, at.cursor.stage.get(), at.releaser);
+        self.release(at, &[(at.cursor.stage.get(), at.releaser)]);
         self.advance(&at.cursor);
     }
 
@@ -441,12 +440,8 @@ impl<'k, A: Tma> Ring<'k, A> {
 
     /// Releases slots of which this group's reads are complete.
     pub fn give_back(&self, at: &Consumer<'k>, slots: &[Borrowed<'k>]) {
-        if !slots.is_empty() {
-            self.meet();
-        }
-        for Borrowed(stage) in slots {
-            self.release(at, *stage, at.releaser);
-        }
+        let slots: Vec<_> = slots.iter().map(|slot| (slot.0, at.releaser)).collect();
+        self.release(at, &slots);
     }
 
     /// Waits for a full slot, lets `read` start to use it, releases the slot of the step before and goes on. When
@@ -454,8 +449,7 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn consume_behind(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>)) {
         self.wait(self.full, &at.cursor);
         read(at.cursor.stage.get());
-        self.meet();
-        self.release(at, at.held_stage.get(), at.held.get());
+        self.release(at, &[(at.held_stage.get(), at.held.get())]);
         at.held_stage.set(at.cursor.stage);
         at.held.set(at.releaser);
         self.advance(&at.cursor);
@@ -465,17 +459,17 @@ impl<'k, A: Tma> Ring<'k, A> {
     pub fn consume_releasing(&self, at: &Consumer<'k>, read: impl FnOnce(Reg<'k, U32>, &dyn Fn())) {
         self.wait(self.full, &at.cursor);
         read(at.cursor.stage.get(), &|| {
-            self.meet();
-            self.release(at, at.held_stage.get(), at.held.get());
+            self.release(at, &[(at.held_stage.get(), at.held.get())]);
         });
         at.held_stage.set(at.cursor.stage);
         at.held.set(at.releaser);
         self.advance(&at.cursor);
     }
 
-    /// Releases the last slot of a run of [`Ring::consume_behind`], when all reads are complete.
+    /// Releases the last slot of a run of [`Ring::consume_behind`] or [`Ring::consume_releasing`], when all reads are
+    /// complete.
     pub fn release_held(&self, at: &Consumer<'k>) {
-        self.release(at, at.held_stage.get(), at.held.get());
+        self.release(at, &[(at.held_stage.get(), at.held.get())]);
         at.held.set(false);
     }
 
@@ -494,9 +488,13 @@ impl<'k, A: Tma> Ring<'k, A> {
         Far { rounds, rest: slots - rounds * self.stages }
     }
 
-    /// Orders what loads have read before the copies that will overwrite it, and waits for those that one arrival
-    /// speaks for. Matrix products read as copies do, and were waited for.
-    fn meet(&self) {
+    /// Releases slots, each where its thread is one that does. What loads have read is first ordered before the copies
+    /// that will overwrite it, and threads that one arrival speaks for meet. Matrix products read as copies do, and were
+    /// waited for.
+    fn release(&self, at: &Consumer<'k>, slots: &[(Reg<'k, U32>, Reg<'k, Pred>)]) {
+        if slots.is_empty() {
+            return;
+        }
         match self.agents.consumers {
             Consumers::Warpgroups(_) => {}
             Consumers::Warps(_) => {
@@ -505,9 +503,13 @@ impl<'k, A: Tma> Ring<'k, A> {
             }
             Consumers::Threads(_) => self.kernel.fence_proxy_async(ProxySpace::SharedCta),
         }
+        for (stage, releaser) in slots {
+            self.arrive_empty(at, *stage, *releaser);
+        }
     }
 
-    fn release(&self, at: &Consumer<'k>, stage: Reg<'k, U32>, releaser: Reg<'k, Pred>) {
+    /// Arrives for a slot whose reads are ordered already.
+    fn arrive_empty(&self, at: &Consumer<'k>, stage: Reg<'k, U32>, releaser: Reg<'k, Pred>) {
         let (k, offset) = (self.kernel, stage * BARRIER);
         match at.target {
             Target::Own => {

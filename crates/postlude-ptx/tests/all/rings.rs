@@ -85,6 +85,39 @@ fn without_copies_every_producer_arrives_after_its_writes() {
     ptxas::assemble(&entry);
 }
 
+/// Loads of a slot that is held until the next one is read are ordered before copies like those of any other.
+#[test]
+fn the_last_slot_of_a_run_is_released_as_the_others_are() {
+    for releasing in [false, true] {
+        let agents = Agents { producers: 1, consumers: Consumers::Warps(2), grid: Grid::ONE };
+        let entry = build::<Sm90a>("held", Attributes::new(64), |k| {
+            let ring = Ring::new(k, k.shared(STAGES * SLOT), STAGES, agents);
+            let at = ring.consumer(k.thread() & 31);
+            let read = |stage| {
+                let _ = k.load_shared::<F32, 4>(k.shared(0) + stage * SLOT);
+            };
+            k.for_(0, 9, 1, |_| {
+                if releasing {
+                    ring.consume_releasing(&at, |stage, release| {
+                        read(stage);
+                        release();
+                    });
+                } else {
+                    ring.consume_behind(&at, read);
+                }
+            });
+            ring.release_held(&at);
+        });
+        let words = ["fence.proxy.async", "bar.warp.sync", "mbarrier.arrive"];
+        let text = entry.to_string();
+        let found = text.lines().filter_map(|line| words.iter().find(|word| line.contains(**word)));
+        let found: Vec<&str> = found.copied().collect();
+        assert_eq!(found, [words, words].concat(), "{text}");
+        assert_eq!(check(&entry), []);
+        ptxas::assemble(&entry);
+    }
+}
+
 #[test]
 fn a_warp_that_moves_orders_both_slots_with_one_fence() {
     let stage = Agents { producers: 2, consumers: Consumers::Threads(32), grid: Grid::ONE };

@@ -306,7 +306,9 @@ impl<'a, 'k> Multiplier<'a, 'k> {
             ring.skip(at, &self.others);
         });
         k.wgmma_wait(0);
-        ring.release_held(at);
+        if self.holds_slot() {
+            ring.release_held(at);
+        }
         self.add_run();
         if self.sixty_fourths {
             self.sums.iter().for_each(|sum| sum.set(sum.get() * (1.0 / SIXTY_FOURTH)));
