@@ -18,7 +18,7 @@ mod tune;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 mod workspace;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::check::{self, Bindings};
 #[cfg(feature = "cuda")]
@@ -36,6 +36,7 @@ use crate::partition::{self, Chunks, Cut};
 use crate::placement::Placements;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
+use crate::process;
 use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
 use crate::target::{self, Chip, Planning, TargetRefusal};
@@ -128,7 +129,7 @@ impl Kernel {
     ) -> Result<Outputs, Error> {
         let pairs = arguments.into_iter();
         let arguments = pairs.map(|(name, argument)| (name.into(), argument.into())).collect();
-        let compiled = self.compiled.get_or_init(|| self.compile(&Options::default()));
+        let compiled = process::once(&self.compiled, || self.compile(&Options::default()));
         compiled.run(&arguments, &Sizes::new())
     }
 
@@ -359,7 +360,7 @@ impl Compiled {
             let (graph, lowered) = partition::after_refusal(&self.optimised, &self.lowered)?;
             Some(Compiled::lowered(self.defined.clone(), graph, lowered, self.options.clone()))
         };
-        self.cut.get_or_init(cut).as_ref()
+        process::once(&self.cut, cut).as_ref()
     }
 
     /// What one launch gives, or several where one is refused; the first refusal where all are.
@@ -439,17 +440,19 @@ impl Compiled {
 
     /// Prepares calls of one problem on the CPU. The last few problems are remembered, so preparing one again costs nothing.
     pub fn prepare(&self, problem: &Problem) -> Result<Prepared, Error> {
-        let remembered = || self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = remembered().iter().find(|prepared| prepared.problem() == problem) {
-            return Ok(found.clone());
+        let remembered = || process::open(&self.prepared);
+        let fits = |prepared: &&Prepared| prepared.problem() == problem;
+        if let Some(found) = remembered().and_then(|all| all.iter().find(fits).cloned()) {
+            return Ok(found);
         }
         problem.check_owner(&self.defined)?;
         let schedule = self.schedule(problem)?;
         let math = self.options.math;
         let prepared = Prepared::with_schedule(&self.on_cpu, problem, schedule, math)?;
-        let mut all = remembered();
-        all.insert(0, prepared.clone());
-        all.truncate(REMEMBERED);
+        if let Some(mut all) = remembered() {
+            all.insert(0, prepared.clone());
+            all.truncate(REMEMBERED);
+        }
         Ok(prepared)
     }
 

@@ -124,6 +124,7 @@ pub mod placement;
 pub mod plan;
 #[doc(hidden)]
 pub mod problem;
+mod process;
 #[doc(hidden)]
 pub mod reference;
 #[cfg(feature = "cuda")]

@@ -30,6 +30,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use crate::graph::{Graph, Output};
+use crate::process;
 
 pub use bind::BoundProgram;
 pub use program::TileProgram;
@@ -146,7 +147,7 @@ impl Lowered {
 
     /// The program, lowered at the first call.
     pub fn program(&self) -> Result<&Arc<TileProgram>, LowerRefusal> {
-        let program = self.program.get_or_init(|| lower(&self.graph).map(Arc::new));
+        let program = process::once(&self.program, || lower(&self.graph).map(Arc::new));
         program.as_ref().map_err(Clone::clone)
     }
 }

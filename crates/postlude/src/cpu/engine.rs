@@ -4,8 +4,8 @@
 //! Out: every output. Invariant: after the first call the memory of later ones is there: they take none, unless several run
 //! at the same time.
 
-use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::ThreadPool;
 
@@ -15,6 +15,7 @@ use crate::graph::{Graph, InputId, MathMode, Orientation, ProductId, accuracies}
 use crate::lower::{Sweep, SweepProgram};
 use crate::plan::{Refusal, Schedule};
 use crate::problem::{Argument, BodyStrides, Problem, Segments, input_tensor};
+use crate::process;
 use crate::tensor::TensorViewMut;
 
 use super::buffer::{Array, Buffer, View};
@@ -89,7 +90,7 @@ impl Engine {
         let batches = if problem.segmented { 1 } else { problem.batch };
         let elements = batches.saturating_mul(problem.rows).saturating_mul(problem.columns);
         let shares = elements.saturating_mul(per_element) >= WORTH_SHARING;
-        let threads = if shares { schedule.threads } else { 1 };
+        let threads = if shares && !process::is_forked() { schedule.threads } else { 1 };
         let inputs = 0..graph.inputs().len() as u32;
         Ok(Engine {
             leaves: inputs.map(|input| LeafAxes::new(graph, InputId(input))).collect(),
@@ -129,7 +130,8 @@ impl Engine {
             inputs,
             leaves: &self.leaves,
             accuracies: &self.accuracies,
-            threads: self.threads,
+            // Threads of a pool are not forked along.
+            threads: if self.threads > 1 && process::is_forked() { 1 } else { self.threads },
             segments: self
                 .graph()
                 .ends()
@@ -139,20 +141,21 @@ impl Engine {
                 .contraction_ends()
                 .map(|ends| Segments::new(input_tensor(inputs, ends), self.problem.inner)),
         };
-        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = idle().pop();
+        let kept = process::open(&self.idle).and_then(|mut idle| idle.pop());
         let mut workspace = kept.unwrap_or_else(|| self.workspace(&context));
         self.point_tiles(&mut workspace, outputs);
         match &self.pool {
             // Inside of a pool of the same size its threads are the ones to use.
-            Some(pool) if !runs_here(self.threads) => {
+            Some(pool) if context.threads > 1 && !runs_here(self.threads) => {
                 pool.install(|| self.sweep_all(&context, &mut workspace));
             }
             Some(_) | None => self.sweep_all(&context, &mut workspace),
         }
         workspace.tiles.clear();
         self.store_the_rest(context.segments.as_ref(), &workspace, outputs);
-        idle().push(workspace);
+        if let Some(mut idle) = process::open(&self.idle) {
+            idle.push(workspace);
+        }
     }
 
     fn workspace(&self, context: &Context<'_>) -> Workspace {
@@ -267,7 +270,7 @@ impl Engine {
         let columns = self.problem.product_columns();
         let product = self.product(sweep.context, sweep.batch);
         let regions = Regions { height: self.schedule.rows, width: self.schedule.columns };
-        let threads = self.threads;
+        let threads = sweep.context.threads;
         if !self.lowered.retains {
             for_each_region(&product, regions, threads, scratch, |region, values| {
                 sweep.region(&sweep.grid.shifted(region), T::view(values));
@@ -403,7 +406,7 @@ fn runs_here(threads: usize) -> bool {
 
 /// Threads are kept from call to call.
 fn pool(threads: usize) -> Result<Arc<ThreadPool>, Refusal> {
-    static POOLS: LazyLock<Mutex<HashMap<usize, Arc<ThreadPool>>>> = LazyLock::new(Mutex::default);
+    static POOLS: Mutex<BTreeMap<usize, Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
     let mut pools = POOLS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(pool) = pools.get(&threads) {
         return Ok(pool.clone());

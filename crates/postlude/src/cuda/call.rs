@@ -128,6 +128,7 @@ impl PreparedCall {
         outputs: &BTreeMap<String, DeviceTensor>,
         sizes: &Sizes,
     ) -> Result<PreparedCall, Error> {
+        device.is_own()?;
         let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
         let call = PreparedCall::of(kernel, device, &checked)?;
         let last = &call.kernel;

@@ -1,25 +1,28 @@
 //! Formulas of the catalogue, instantiated in a graph.
 
-use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
 
 use crate::catalogue;
 use crate::dtype::Elem;
 use crate::graph::{Binary, Call, Fold, Graph, NodeId, Op, Over, Unary};
+use crate::process;
 use crate::syntax::{self, ExprId, ExprKind, Exprs, Infix, Number, Prefix};
 
 type Parsed = (Exprs, ExprId);
 
 /// Each formula is parsed once in a process.
-static PARSED: LazyLock<Mutex<HashMap<&'static str, &'static Parsed>>> =
-    LazyLock::new(Mutex::default);
+static PARSED: Mutex<BTreeMap<&'static str, Arc<Parsed>>> = Mutex::new(BTreeMap::new());
 
-fn parsed(formula: &'static str) -> &'static Parsed {
-    let mut known = PARSED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    known.entry(formula).or_insert_with(|| match syntax::parse_expression(formula) {
-        Ok(parsed) => Box::leak(Box::new(parsed)),
+fn parsed(formula: &'static str) -> Arc<Parsed> {
+    let parse = || match syntax::parse_expression(formula) {
+        Ok(parsed) => Arc::new(parsed),
         Err(errors) => panic!("compiler bug: formula `{formula}`: {errors:?}"),
-    })
+    };
+    match process::open(&PARSED) {
+        Some(mut known) => known.entry(formula).or_insert_with(parse).clone(),
+        None => parse(),
+    }
 }
 
 /// What a formula's names stand for.
@@ -34,7 +37,8 @@ pub(super) struct Scope<'a> {
 
 /// The formula's value in this scope.
 pub(super) fn instantiate(graph: &mut Graph, formula: &'static str, scope: &Scope<'_>) -> NodeId {
-    let (exprs, root) = parsed(formula);
+    let parsed = parsed(formula);
+    let (exprs, root) = &*parsed;
     let mut nodes: HashMap<ExprId, NodeId> = HashMap::new();
     for (id, expr) in exprs.iter() {
         let made = match &expr.kind {

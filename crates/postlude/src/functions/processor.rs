@@ -6,6 +6,8 @@
 
 use std::sync::OnceLock;
 
+use crate::process;
+
 /// Sets of vector instructions that loops exist for, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Level {
@@ -52,7 +54,8 @@ impl Level {
     /// The level that loops run with, decided once a process.
     pub(crate) fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| Level::from_variable(std::env::var("POSTLUDE_CPU").ok().as_deref()))
+        let best = || Level::from_variable(std::env::var("POSTLUDE_CPU").ok().as_deref());
+        *process::once(&BEST, best)
     }
 
     /// The level of that name or the best one below it that this processor has; the best of all without a known name.

@@ -1,11 +1,12 @@
 //! Kernels whose launches are repeated for chunks of a dim, at sizes where what they store would be too large.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::kernel::Compiled;
 use crate::partition;
 use crate::problem::Problem;
+use crate::process;
 
 #[cfg(feature = "sim")]
 use {
@@ -30,13 +31,16 @@ impl Compiled {
         let Some((graph, chunks)) = partition::in_chunks(&self.optimised, problem, limit) else {
             return Ok(None);
         };
-        let mut all = self.chunked.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.iter().find(|known| known.chunks.as_ref() == Some(&chunks)).cloned();
+        let mut all = process::open(&self.chunked);
+        let is_known = |known: &&Compiled| known.chunks.as_ref() == Some(&chunks);
+        let known = all.as_ref().and_then(|all| all.iter().find(is_known).cloned());
         let compiled = known.unwrap_or_else(|| {
             let (defined, options) = (self.defined.clone(), self.options.clone());
             let new = Compiled::new(defined, Arc::new(graph), options);
             let new = Compiled { chunks: Some(chunks), ..new };
-            all.push(new.clone());
+            if let Some(all) = &mut all {
+                all.push(new.clone());
+            }
             new
         });
         let own = compiled.own_sizes(problem)?;

@@ -1,6 +1,6 @@
 //! Kernels whose operands are copied before their products, or computed in the mainloop, at sizes where that pays.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::graph::Graph;
@@ -8,6 +8,7 @@ use crate::kernel::Compiled;
 use crate::optimise;
 use crate::placement::Placements;
 use crate::problem::Problem;
+use crate::process;
 use crate::target::{self, Chip, Planned};
 
 impl Compiled {
@@ -42,13 +43,16 @@ impl Compiled {
             return None;
         }
         let copies = target::operand_copies(&self.optimised, problem, placements, hooks.copies)?;
-        let mut all = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, known)) = all.iter().find(|(known, _)| *known == copies) {
+        let mut all = process::open(&self.copied);
+        let known = all.as_ref().and_then(|all| all.iter().find(|(known, _)| *known == copies));
+        if let Some((_, known)) = known {
             return Some(known.clone());
         }
         let graph = Arc::new(optimise::copy_operands(&self.optimised, &copies));
         let copied = Compiled::new(self.defined.clone(), graph, self.options.clone());
-        all.push((copies, copied.clone()));
+        if let Some(all) = &mut all {
+            all.push((copies, copied.clone()));
+        }
         Some(copied)
     }
 
@@ -61,7 +65,7 @@ impl Compiled {
             let (defined, options) = (self.defined.clone(), self.options.clone());
             Some((side, Compiled::new(defined, Arc::new(graph), options)))
         };
-        let (side, compiled) = self.in_mainloop.get_or_init(made).as_ref()?;
+        let (side, compiled) = process::once(&self.in_mainloop, made).as_ref()?;
         let schedule = self.options.hooks.schedule.as_ref();
         target::computes_in_mainloop(*side, problem, schedule).then_some(compiled)
     }

@@ -3,6 +3,7 @@
 use crate::kernel::Compiled;
 use crate::partition::{self, Alternative, Cut};
 use crate::problem::Problem;
+use crate::process;
 use crate::target::{self, Chip, Price};
 
 /// A partition of a kernel whose structure allows several.
@@ -28,7 +29,8 @@ impl Compiled {
             (cut, Compiled::lowered(defined, graph, lowered, options))
         };
         let all = || partition::alternatives(&self.optimised, &self.lowered);
-        self.alternatives.get_or_init(|| all().into_iter().map(made).collect())
+        let all = || all().into_iter().map(made).collect();
+        process::once(&*self.alternatives, all).as_slice()
     }
 
     fn price(&self, problem: &Problem) -> Option<Price> {

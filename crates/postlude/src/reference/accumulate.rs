@@ -7,6 +7,7 @@ use crate::graph::fold::sums_exactly;
 use crate::graph::{Accumulation, InputId, MathMode, Orientation, Product, ProductId, Side, Value};
 
 use crate::problem::Segments;
+use crate::process;
 
 use super::array::Frame;
 use super::evaluate::Call;
@@ -87,7 +88,8 @@ pub(super) fn accumulate(
             }
             progress.add((out.len() * inner) as u64);
         };
-        if columns > 0 && block.len() * inner < WORTH_THREADS {
+        let alone = block.len() * inner < WORTH_THREADS || process::is_forked();
+        if columns > 0 && alone {
             block.chunks_mut(ROWS * columns).enumerate().for_each(rows_from);
         } else if columns > 0 {
             block.par_chunks_mut(ROWS * columns).enumerate().for_each(rows_from);

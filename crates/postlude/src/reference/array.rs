@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::graph::{NodeId, Over, Value};
+use crate::process;
 
 use super::alternatives::Alternatives;
 
@@ -170,7 +171,7 @@ pub(super) fn each_row<T: Send>(
         return (values, Vec::new());
     }
     let work = |(at, out): (usize, &mut [Value])| make([at / rows, at % rows], at * columns, out);
-    let beside = if values.len() < WORTH_THREADS {
+    let beside = if values.len() < WORTH_THREADS || process::is_forked() {
         values.chunks_mut(columns).enumerate().flat_map(work).collect()
     } else {
         values.par_chunks_mut(columns).enumerate().flat_map_iter(work).collect()

@@ -63,6 +63,7 @@ impl Device {
     /// The GPU of that number, counted as CUDA counts them.
     pub fn open(ordinal: u32) -> Result<Device, RuntimeError> {
         static OPENED: Mutex<BTreeMap<u32, Device>> = Mutex::new(BTreeMap::new());
+        Driver::get()?;
         let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = opened.get(&ordinal) {
             return Ok(device.clone());
@@ -170,6 +171,11 @@ impl Device {
         self.0.modules.forget();
         self.0.intermediates.release_all(&self.0.context)?;
         self.0.workspaces.release_all(&self.0.context)
+    }
+
+    /// Refuses a forked child of the process that opened it.
+    pub(crate) fn is_own(&self) -> Result<(), RuntimeError> {
+        Driver::is_own()
     }
 
     /// Its context.

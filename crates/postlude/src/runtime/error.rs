@@ -24,6 +24,10 @@ pub enum RuntimeError {
     OutOfMemory { bytes: u64 },
     #[error("there is no GPU {ordinal}; this machine has {count}")]
     NoDevice { ordinal: u32, count: u32 },
+    #[error(
+        "this process was forked from one that had used the GPU, and CUDA does not work in such a child"
+    )]
+    Forked,
 
     #[error("{device} is {capability}; kernels run on Hopper, which is sm_90")]
     NotHopper { device: String, capability: Target },
@@ -174,6 +178,11 @@ impl fmt::Display for ListFact {
 /// The oldest driver branch that has every function and the version of PTX that kernels are written in.
 const RECOMMENDED: &str = "545";
 
+/// How a process is started that has CUDA for itself.
+const SPAWN: &str = "start it by `spawn` instead of `fork`: `multiprocessing.get_context(\"spawn\")`, `DataLoader(..., multiprocessing_context=\"spawn\")`, or in Rust `std::process::Command`";
+/// The same where the driver itself refuses.
+const NOT_READY: &str = "the driver is shut down, or this process was forked from one that had used CUDA: start it by `spawn`, as `multiprocessing.get_context(\"spawn\")` does";
+
 /// What a kernel does wrong while it runs: an illegal address, instruction, address space or program counter, a misaligned
 /// address, a failed assertion, a failed launch (CUDA Driver API, "CUresult").
 const FAULTS: [i32; 7] = [700, 710, 715, 716, 717, 718, 719];
@@ -198,6 +207,7 @@ impl RuntimeError {
             E::OutOfMemory { .. } => "free other tensors, or split the problem".to_owned(),
             E::NoDevice { count: 0, .. } => "use the CPU backend".to_owned(),
             E::NoDevice { .. } => "choose a smaller number, or look at CUDA_VISIBLE_DEVICES".to_owned(),
+            E::Forked => SPAWN.to_owned(),
             E::NotHopper { .. } => "use the CPU backend".to_owned(),
             E::WrongTarget { capability, .. } => format!("compile for {capability}"),
             E::MapAddress { alignment, .. } => format!("align the tensor's start to {alignment} bytes"),
@@ -235,9 +245,7 @@ impl RuntimeError {
 /// What to do about some results of the driver (CUDA Driver API, "CUresult").
 fn advice(code: i32) -> Option<&'static str> {
     match code {
-        3 => Some(
-            "the driver is not ready or already shut down: call it from the process's own life",
-        ),
+        3 => Some(NOT_READY),
         34 => Some(
             "this is a stub of the library: remove the toolkit's `stubs` folder from LD_LIBRARY_PATH",
         ),

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use etcetera::BaseStrategy;
 
 use super::Records;
 use super::record::{Line, Record};
+use crate::process;
 
 /// What is shipped.
 const SHIPPED: &str = include_str!("shipped.jsonl");
@@ -96,7 +97,7 @@ fn standard(given: Option<&std::ffi::OsStr>) -> Records {
 /// The records that are shipped.
 pub(super) fn shipped() -> &'static Loaded {
     static SHIPPED_RECORDS: std::sync::OnceLock<Loaded> = std::sync::OnceLock::new();
-    SHIPPED_RECORDS.get_or_init(|| Loaded::read(SHIPPED))
+    process::once(&SHIPPED_RECORDS, || Loaded::read(SHIPPED))
 }
 
 /// The records of a file as it is now; none where it cannot be read. It is read again only when it has changed.
@@ -104,8 +105,8 @@ pub(super) fn loaded(path: &Path) -> Arc<Loaded> {
     static FILES: Mutex<BTreeMap<PathBuf, Arc<Loaded>>> = Mutex::new(BTreeMap::new());
     let Ok(found) = fs::metadata(path) else { return Arc::default() };
     let (length, modified) = (found.len(), found.modified().ok());
-    let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = files.get(path)
+    let mut files = process::open(&FILES);
+    if let Some(known) = files.as_ref().and_then(|files| files.get(path))
         && (known.length, known.modified) == (length, modified)
     {
         return known.clone();
@@ -117,7 +118,9 @@ pub(super) fn loaded(path: &Path) -> Arc<Loaded> {
     }
     let text = String::from_utf8_lossy(&bytes);
     let fresh = Arc::new(Loaded { length, modified, ..Loaded::read(&text) });
-    files.insert(path.to_owned(), fresh.clone());
+    if let Some(files) = &mut files {
+        files.insert(path.to_owned(), fresh.clone());
+    }
     fresh
 }
 

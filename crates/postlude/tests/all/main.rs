@@ -4,6 +4,8 @@
 mod batches;
 mod define;
 mod docs;
+#[cfg(unix)]
+mod forked;
 mod functions;
 mod gradients;
 mod grouped;

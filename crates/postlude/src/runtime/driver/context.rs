@@ -49,6 +49,7 @@ impl Context {
 
     /// Makes the context current until the answer is dropped.
     pub(crate) fn enter(&self) -> Result<Entered<'_>, RuntimeError> {
+        Driver::is_own()?;
         let mut current = 0;
         // SAFETY: writes one handle, null where no context is current.
         let code = unsafe { (self.driver.table.context_current)(&raw mut current) };

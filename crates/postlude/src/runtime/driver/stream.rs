@@ -120,13 +120,13 @@ impl Drop for Stream {
         match self.owner {
             Owner::Other => {}
             Owner::Us => {
+                // A forked child has nothing to give back.
+                let Ok(entered) = self.device.context().enter() else { return };
                 // Its own ordering frees what it used; nothing can be done about a failure here.
                 self.device.workspaces().release(self).ok();
                 self.device.intermediates().release(self).ok();
-                if let Ok(entered) = self.device.context().enter() {
-                    // SAFETY: made by `new` and destroyed once; the driver finishes its work first.
-                    unsafe { (entered.table().stream_destroy)(self.handle) };
-                }
+                // SAFETY: made by `new` and destroyed once; the driver finishes its work first.
+                unsafe { (entered.table().stream_destroy)(self.handle) };
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A table of the tiles that are tried.
 
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
+use crate::process;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::elements::ELEMENTS;
@@ -107,13 +108,14 @@ const MORE: &[(Tile, &[u32])] = &[
     (ping_pong(128, 0, 2, FOUR_BELOW), &[96, 128, 160, 192]),
 ];
 
-static MORE_TILES: LazyLock<Vec<Tile>> = LazyLock::new(|| {
+fn more_tiles() -> &'static [Tile] {
+    static MORE_TILES: OnceLock<Vec<Tile>> = OnceLock::new();
     let of = |(tile, columns): &(Tile, &'static [u32])| {
         let tile = *tile;
         columns.iter().map(move |columns| Tile { columns: *columns, ..tile })
     };
-    MORE.iter().flat_map(of).collect()
-});
+    process::once(&MORE_TILES, || MORE.iter().flat_map(of).collect()).as_slice()
+}
 
 /// Tiles for whole rows where there is no product: no instruction limits their columns.
 const WHOLE_ROWS: &[Tile] = &[
@@ -201,7 +203,7 @@ impl Tile {
 
     /// Whether only short launches take this tile by themselves.
     pub(super) fn is_for_short(self) -> bool {
-        MORE_TILES.contains(&self)
+        more_tiles().contains(&self)
     }
 
     /// Whether a tile of this size holds what is computed, and A and B can be brought in for it.
@@ -371,7 +373,7 @@ impl Needs {
             if self.by_elements || self.copied_bytes > 0 { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
         let swapped: &[Tile] = if widened { &SWAPPED } else { &[] };
-        let more: &[Tile] = if self.is_light() { &MORE_TILES } else { &[] };
+        let more: &[Tile] = if self.is_light() { more_tiles() } else { &[] };
         swapped.iter().chain(CANDIDATES).chain(more).chain(whole_rows).chain(held).chain(elements)
     }
 
@@ -402,7 +404,7 @@ mod tests {
 
     #[test]
     fn no_tile_is_twice_in_the_table() {
-        let all = || CANDIDATES.iter().chain(MORE_TILES.iter());
+        let all = || CANDIDATES.iter().chain(more_tiles());
         for (place, tile) in all().enumerate() {
             assert!(all().skip(place + 1).all(|other| other != tile), "{tile:?}");
         }
@@ -410,7 +412,7 @@ mod tests {
 
     #[test]
     fn accumulators_leave_registers_for_the_epilogue() {
-        for tile in CANDIDATES.iter().chain(MORE_TILES.iter()) {
+        for tile in CANDIDATES.iter().chain(more_tiles()) {
             assert!(
                 tile.blocks() >= 1 && tile.rows % (64 * tile.warpgroups_per_tile()) == 0,
                 "{tile:?}"
