@@ -25,7 +25,7 @@ pub use error::{ReservedAction, ReservedKind, SyntaxError, Wanted};
 pub use nearest::nearest;
 pub use parser::{parse, parse_bytes, parse_expression};
 pub use place::Place;
-pub(crate) use print::{Level, level};
+pub(crate) use print::{Side, level};
 pub use reserved::{is_name, is_reserved};
 pub use span::Span;
 

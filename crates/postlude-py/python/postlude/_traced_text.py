@@ -1,6 +1,7 @@
 """From a graph of traced values to a kernel's text.
 
-In: a signature, the results, and the names of the function's variables. Out: text with the fewest parentheses.
+In: a signature, the results, and the names of the function's variables. Out: text with the fewest parentheses with which
+Python groups it as the language does: in Python `@` binds as `*` does, and comparisons are looser than `&`.
 Invariant: a value that is read more than once is one statement; statements stand in the order of the function.
 """
 
@@ -41,16 +42,20 @@ def reachable(results: Iterable[Value]) -> list[Value]:
 def compose(value: Value, show: Callable[[Union[Value, Constant]], Constant]) -> Constant:
     """An expression of arguments that are texts already."""
 
-    def within(argument: Union[Value, Constant], loosest: Level) -> str:
+    def within(argument: Union[Value, Constant], loosest: Level, misread: tuple[Level, ...] = ()) -> str:
         text, level = show(argument)
-        return f"({text})" if level < loosest else text
+        return f"({text})" if level < loosest or level in misread else text
 
     head, arguments = value.head, value.arguments
     if head in INFIX:
         symbol, level, left, right = INFIX[head]
-        return Constant(f"{within(arguments[0], left)} {symbol} {within(arguments[1], right)}", level)
+        condition = (Level.COMPARISON,) if level <= Level.AND else ()
+        product = (Level.PRODUCT,) if level == Level.TERM else ()
+        return Constant(
+            f"{within(arguments[0], left, condition)} {symbol} {within(arguments[1], right, condition + product)}", level
+        )
     if head in _PREFIX:
-        inner = within(arguments[0], Level.PREFIX)
+        inner = within(arguments[0], Level.PREFIX, (Level.PRODUCT,))
         inner = f"({inner})" if inner.startswith("-") else inner
         return Constant(_PREFIX[head] + inner, Level.PREFIX)
     if head == ".T":

@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 
 use crate::syntax::{
-    Ast, ExprId, ExprKind, Exprs, Level, MAX_NESTING, Name, Number, Prefix, Signature, Span,
+    Ast, ExprId, ExprKind, Exprs, MAX_NESTING, Name, Number, Prefix, Side, Signature, Span,
     Statement, level,
 };
 
@@ -217,26 +217,28 @@ impl<'a> Naming<'a> {
 
     /// How deep the text nests: parentheses, calls and operators before an operand, as the parser counts.
     fn depth(&self, kind: &ExprKind) -> usize {
-        let (left, right) = level(kind).operands();
-        let of = |child: ExprId, loosest: Level| {
+        let whole = |child: &ExprId| self.depths[child.0 as usize];
+        let of = |child: &ExprId, side: Side| {
             let index = child.0 as usize;
             let parenthesized = match &self.parts.nodes[index] {
-                Node::Plain(inner) => self.names[index].is_none() && level(inner) < loosest,
+                Node::Plain(inner) => {
+                    self.names[index].is_none() && level(kind).encloses(side, level(inner))
+                }
                 Node::Part(_) => false,
             };
-            self.depths[index] + usize::from(parenthesized)
+            whole(child) + usize::from(parenthesized)
         };
         match kind {
             ExprKind::Number(_)
             | ExprKind::Name(_)
             | ExprKind::Annotated(..)
             | ExprKind::Dims(_) => 0,
-            ExprKind::Transpose(operand) => of(*operand, left),
-            ExprKind::Prefix(_, operand) => 1 + of(*operand, left),
-            ExprKind::Product(a, b) | ExprKind::Infix(_, a, b) => of(*a, left).max(of(*b, right)),
-            ExprKind::Call { arguments, .. } => {
-                1 + arguments.iter().map(|argument| of(*argument, Level::Or)).max().unwrap_or(0)
+            ExprKind::Transpose(operand) => of(operand, Side::Left),
+            ExprKind::Prefix(_, operand) => 1 + of(operand, Side::Left),
+            ExprKind::Product(a, b) | ExprKind::Infix(_, a, b) => {
+                of(a, Side::Left).max(of(b, Side::Right))
             }
+            ExprKind::Call { arguments, .. } => 1 + arguments.iter().map(whole).max().unwrap_or(0),
         }
     }
 

@@ -1,6 +1,6 @@
 //! From an [`Ast`] back to text.
 //!
-//! In: a tree. Out: text with the fewest parentheses that parses to the same tree.
+//! In: a tree. Out: text that parses to the same tree, with the fewest parentheses with which Python groups it likewise.
 //! Invariant: works off a stack of its own, so that the depth of the tree does not matter.
 
 use std::fmt;
@@ -52,9 +52,38 @@ pub(crate) fn level(kind: &ExprKind) -> Level {
     }
 }
 
+/// On which side of its operator an operand stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Left,
+    Right,
+}
+
 impl Level {
-    /// The loosest an operand of this form may be without parentheses, on the left and on the right.
-    pub(crate) fn operands(self) -> (Level, Level) {
+    /// Whether an operand of an expression of this form stands in parentheses.
+    pub(crate) fn encloses(self, side: Side, operand: Level) -> bool {
+        let (left, right) = self.operands();
+        let loosest = match side {
+            Side::Left => left,
+            Side::Right => right,
+        };
+        operand < loosest || self.misleads(side, operand)
+    }
+
+    /// Whether Python would group an operand otherwise that has no parentheses: there `@` binds as `*` does, and looser than
+    /// `-x`, and comparisons are looser than `&`, `^` and `|`.
+    fn misleads(self, side: Side, operand: Level) -> bool {
+        match self {
+            Level::Or | Level::Xor | Level::And => operand == Level::Comparison,
+            Level::Term => (side, operand) == (Side::Right, Level::Product),
+            Level::Prefix => operand == Level::Product,
+            Level::Comparison | Level::Shift | Level::Sum => false,
+            Level::Product | Level::Number | Level::Operand => false,
+        }
+    }
+
+    /// The loosest an operand of this form may be in the language without parentheses, on the left and on the right.
+    fn operands(self) -> (Level, Level) {
         match self {
             Level::Or => (Level::Or, Level::Xor),
             Level::Xor => (Level::Xor, Level::And),
@@ -72,7 +101,9 @@ impl Level {
 
 enum Step<'a> {
     Text(&'a str),
-    Operand(ExprId, Level),
+    /// What stands by itself: the whole, an argument.
+    Whole(ExprId),
+    Operand(ExprId, Level, Side),
 }
 
 /// One expression of an arena, ready to print.
@@ -90,13 +121,14 @@ impl Exprs {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut steps = vec![Step::Operand(self.root, Level::Or)];
+        let mut steps = vec![Step::Whole(self.root)];
         while let Some(step) = steps.pop() {
             match step {
                 Step::Text(text) => f.write_str(text)?,
-                Step::Operand(id, loosest) => {
+                Step::Whole(id) => write_head(&self.exprs[id].kind, &mut steps, f)?,
+                Step::Operand(id, of, side) => {
                     let kind = &self.exprs[id].kind;
-                    if level(kind) < loosest {
+                    if of.encloses(side, level(kind)) {
                         f.write_str("(")?;
                         steps.push(Step::Text(")"));
                     }
@@ -114,7 +146,9 @@ fn write_head<'a>(
     steps: &mut Vec<Step<'a>>,
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
-    let (left, right) = level(kind).operands();
+    let own = level(kind);
+    let left = |operand: ExprId| Step::Operand(operand, own, Side::Left);
+    let right = |operand: ExprId| Step::Operand(operand, own, Side::Right);
     match kind {
         ExprKind::Number(Number::Integer(value)) => write!(f, "{value}"),
         // The debug form is the shortest that reads back, and always has a point or an exponent.
@@ -123,31 +157,31 @@ fn write_head<'a>(
         ExprKind::Annotated(name, dims) => write!(f, "{name}[{}]", crate::shape::list(dims)),
         ExprKind::Dims(dims) => write!(f, "[{}]", crate::shape::list(dims)),
         ExprKind::Transpose(of) => {
-            steps.extend([Step::Text(".T"), Step::Operand(*of, left)]);
+            steps.extend([Step::Text(".T"), left(*of)]);
             Ok(())
         }
         ExprKind::Product(a, b) => {
-            steps.extend([Step::Operand(*b, right), Step::Text(" @ "), Step::Operand(*a, left)]);
+            steps.extend([right(*b), Step::Text(" @ "), left(*a)]);
             Ok(())
         }
         ExprKind::Prefix(prefix, of) => {
-            steps.push(Step::Operand(*of, left));
+            steps.push(left(*of));
             f.write_str(prefix.symbol())
         }
         ExprKind::Infix(infix, a, b) => {
             steps.extend([
-                Step::Operand(*b, right),
+                right(*b),
                 Step::Text(" "),
                 Step::Text(infix.symbol()),
                 Step::Text(" "),
-                Step::Operand(*a, left),
+                left(*a),
             ]);
             Ok(())
         }
         ExprKind::Call { function, grad, arguments } => {
             steps.push(Step::Text(")"));
             for (index, argument) in arguments.iter().enumerate().rev() {
-                steps.push(Step::Operand(*argument, Level::Or));
+                steps.push(Step::Whole(*argument));
                 if index > 0 {
                     steps.push(Step::Text(", "));
                 }

@@ -75,13 +75,21 @@ fn operators_bind_as_the_language_says() {
 }
 
 #[test]
-fn printing_uses_the_fewest_parentheses() {
+fn printing_uses_the_fewest_parentheses_that_python_groups_alike() {
     for source in [
         "a + b * c",
         "(a + b) * c",
         "a - (b - c)",
         "a - b - c",
-        "-A @ B",
+        "-(A @ B)",
+        "r * (A @ B)",
+        "r / (A @ B)",
+        "A @ B * r + A @ B",
+        "(r * A) @ B",
+        "(x < 1) & (y >= 2) | keep",
+        "x & (1 == 1)",
+        "(x & 1) == 1",
+        "a << 1 + b",
         "(-A) @ B",
         "A @ (-B)",
         "A @ (B @ C)",
