@@ -22,6 +22,7 @@ from types import CodeType, FrameType
 from typing import Any, Callable, NamedTuple, NoReturn, Optional, Union
 
 from ._errors import Diagnostic, KernelError
+from ._forked import free_in_children
 
 
 class Level(IntEnum):
@@ -96,6 +97,7 @@ class Recording(local):
 recording = Recording()
 # A count alone may repeat a number where threads run without the GIL.
 _orders, _ordering = count(), Lock()
+free_in_children(_ordering)
 
 #: The functions of the language that are also methods of values; `lang` fills it.
 methods: dict[str, Callable[..., Any]] = {}
