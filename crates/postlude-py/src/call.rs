@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use postlude::cuda::PreparedCall;
 use postlude::runtime::{Device, DeviceArgument, DeviceTensor, Stream, validate};
 use postlude::{
-    Argument, Arguments, DType, Error, Extent, Prepared, Problem, Sizes, Tensor, TensorViewMut,
+    Argument, Arguments, Backend, DType, Error, Prepared, Problem, Sizes, Tensor, TensorViewMut,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -40,13 +40,15 @@ pub(crate) struct Entry {
 enum Run {
     Host(Prepared),
     Gpu(Device, Box<PreparedCall>),
+    /// By the reference or the simulator, which prepare nothing.
+    Slow(Box<Problem>),
 }
 
 /// Arrays of a call: inputs in the order of the signature, then outputs.
 pub(crate) struct Arrays {
     inputs: Vec<Option<Placed>>,
     scalars: Vec<Option<f64>>,
-    outputs: Vec<Placed>,
+    pub(crate) outputs: Vec<Placed>,
 }
 
 /// Runs a call on what was given.
@@ -75,13 +77,13 @@ pub(crate) fn call<'py>(
     let entry = arrays.entry(py, kernel, typed, place)?;
     // A framework that takes memory of ours over does not know the stream.
     let waits = made.memory;
-    let failed = py.detach(|| run(&entry, &arrays, stream, waits));
+    let failed = py.detach(|| run(typed, &entry, &arrays, stream, waits));
     failed.map_err(|error| kernel.call_error(py, &error))?;
     finish(py, typed, template, made)
 }
 
 impl Arrays {
-    fn of(graph: &postlude::graph::Graph, given: &[Given<'_>]) -> Arrays {
+    pub(crate) fn of(graph: &postlude::graph::Graph, given: &[Given<'_>]) -> Arrays {
         let arrays = graph
             .passed_inputs()
             .zip(given)
@@ -117,7 +119,7 @@ impl Arrays {
         self.inputs.iter().flatten().chain(&self.outputs)
     }
 
-    fn problem(&self, typed: &Typed) -> Result<Problem, Error> {
+    pub(crate) fn problem(&self, typed: &Typed) -> Result<Problem, Error> {
         let inputs: Vec<Option<(DType, &[usize])>> = self
             .inputs
             .iter()
@@ -229,7 +231,8 @@ impl Arrays {
         }
         let problem = self.validate(typed, place).map_err(fail)?;
         let extents: Vec<(i64, i64)> = self.all().map(|array| array.extent()).collect();
-        let run = py.detach(|| self.prepare(typed, place, &problem)).map_err(fail)?;
+        let prepare = || self.prepare(kernel.backend, typed, place, problem);
+        let run = py.detach(prepare).map_err(fail)?;
         let entry = Arc::new(Entry { kind, extents, run });
         let mut known = known();
         known.insert(0, entry.clone());
@@ -246,9 +249,16 @@ impl Arrays {
         Ok(validate(typed.compiled.defined(), device, &inputs, &outputs, &Sizes::new())?)
     }
 
-    fn prepare(&self, typed: &Typed, place: Location, problem: &Problem) -> Result<Run, Error> {
+    fn prepare(
+        &self,
+        backend: Option<Backend>,
+        typed: &Typed,
+        place: Location,
+        problem: Problem,
+    ) -> Result<Run, Error> {
         match place {
-            Location::Host => Ok(Run::Host(typed.compiled.prepare(problem)?)),
+            Location::Host if is_slow(backend) => Ok(Run::Slow(Box::new(problem))),
+            Location::Host => Ok(Run::Host(typed.compiled.prepare(&problem)?)),
             Location::Gpu(number) => {
                 let device = Device::open(number)?;
                 let (inputs, outputs) = self.device_arguments(typed);
@@ -262,7 +272,7 @@ impl Arrays {
     ///
     /// # Safety
     /// The arrays' memory is there and is not written while the answer is used.
-    unsafe fn arguments<'a>(&self) -> Result<Vec<Argument<'a>>, Error> {
+    pub(crate) unsafe fn arguments<'a>(&self) -> Result<Vec<Argument<'a>>, Error> {
         let one = |(array, scalar): (&Option<Placed>, &Option<f64>)| match (array, scalar) {
             // SAFETY: promised by the caller.
             (Some(array), _) if array.list.is_some() => Ok(unsafe { stacked(array)? }.into()),
@@ -274,15 +284,37 @@ impl Arrays {
     }
 }
 
+/// Whether a backend computes on the CPU what is not made for it.
+fn is_slow(backend: Option<Backend>) -> bool {
+    matches!(backend, Some(Backend::Reference | Backend::Sim))
+}
+
 /// Runs a prepared call. On a GPU the call is queued on the stream, and waited for only where that is asked.
-fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(), Error> {
+fn run(
+    typed: &Typed,
+    entry: &Entry,
+    arrays: &Arrays,
+    stream: usize,
+    waits: bool,
+) -> Result<(), Error> {
     match &entry.run {
+        Run::Slow(problem) => {
+            // SAFETY: callers hold every array.
+            let inputs = unsafe { arrays.arguments()? };
+            let names = typed.compiled.defined().passed_inputs().map(|input| input.name.clone());
+            let arguments: Arguments<'_> = names.zip(inputs).collect();
+            beside(arrays, |made| typed.compiled.run_into(problem, &arguments, made))
+        }
         Run::Host(prepared) => {
             // SAFETY: callers hold every array; that outputs touch no other array is known here, or seen to below.
             let inputs = unsafe { arrays.arguments()? };
             let listed = arrays.outputs.iter().any(|array| array.list.is_some());
             if listed || !arrays.are_apart(&entry.extents) {
-                return run_beside(prepared, arrays, &inputs);
+                return beside(arrays, |made| {
+                    let mut views: Vec<TensorViewMut<'_>> =
+                        made.iter_mut().map(Tensor::view_mut).collect();
+                    prepared.run(&inputs, &mut views)
+                });
             }
             // SAFETY: as above.
             let outputs = arrays.outputs.iter().map(|array| unsafe { view_mut(array) });
@@ -303,13 +335,15 @@ fn run(entry: &Entry, arrays: &Arrays, stream: usize, waits: bool) -> Result<(),
 }
 
 /// Runs into memory of its own first: outputs interleave with one another, are lists, or replace an input in place.
-fn run_beside(prepared: &Prepared, arrays: &Arrays, inputs: &[Argument<'_>]) -> Result<(), Error> {
+fn beside(
+    arrays: &Arrays,
+    run: impl FnOnce(&mut [Tensor]) -> Result<(), Error>,
+) -> Result<(), Error> {
     // What a kernel does not write stays as it is.
     // SAFETY: nothing writes while they are copied.
     let held = arrays.outputs.iter().map(|array| unsafe { stacked(array) });
     let mut made: Vec<Tensor> = held.collect::<Result<_, Error>>()?;
-    let mut views: Vec<TensorViewMut<'_>> = made.iter_mut().map(Tensor::view_mut).collect();
-    prepared.run(inputs, &mut views)?;
+    run(&mut made)?;
     for (array, tensor) in arrays.outputs.iter().zip(&made) {
         // SAFETY: one output at a time, and no other view is used any more.
         unsafe { copy_back(tensor, array)? };
@@ -339,7 +373,19 @@ fn location(py: Python<'_>, kernel: &Kernel, given: &[Given<'_>]) -> PyResult<Lo
             }
         }
     }
-    Ok(found.map_or(Location::Host, |(_, location)| location))
+    let place = found.map_or(Location::Host, |(_, location)| location);
+    let (on_gpu, help) = match place {
+        Location::Host => (false, "bring the arrays to a GPU, or leave out `backend`"),
+        Location::Gpu(_) => (true, "bring the arrays to the CPU, or leave out `backend`"),
+    };
+    match kernel.backend {
+        Some(backend) if (backend == Backend::Cuda) != on_gpu => {
+            let message =
+                format!("the arrays are on {}, and backend is '{}'", shown(place), backend.name());
+            Err(mistake(py, &message, Some(help)))
+        }
+        Some(_) | None => Ok(place),
+    }
 }
 
 fn shown(location: Location) -> String {
@@ -546,50 +592,4 @@ fn finish<'py>(
     }
     let make = py.import("postlude._outputs")?.getattr("named")?;
     make.call1((PyTuple::new(py, typed.output_names())?, PyTuple::new(py, objects)?))
-}
-
-/// Compares outputs with the reference.
-pub(crate) fn check(
-    py: Python<'_>,
-    kernel: &Kernel,
-    typed: &Typed,
-    given: &[Given<'_>],
-    outputs: &[Bound<'_, PyAny>],
-) -> PyResult<Vec<(String, usize, usize, f64)>> {
-    let graph = typed.compiled.defined();
-    let mut arrays = Arrays::of(graph, given);
-    let names = typed.output_names();
-    if outputs.len() != names.len() {
-        let message = format!("{} arrays are given for {} outputs", outputs.len(), names.len());
-        return Err(mistake(py, &message, Some(&format!("give {}", names.join(", ")))));
-    }
-    for (output, object) in graph.results().into_iter().zip(outputs) {
-        let array = if let Some(items) = list::items(object) {
-            list::read(py, output.name, &items)?.placed
-        } else {
-            let Some(protocol) = array::protocol(object) else {
-                return Err(array::not_an_array(output.name, object));
-            };
-            array::read_named(output.name, object, protocol)?.array.into()
-        };
-        arrays.outputs.push(array.read_as(output.dtype));
-    }
-    let compare = || -> Result<Vec<(String, usize, usize, f64)>, Error> {
-        let problem = arrays.problem(typed)?;
-        // SAFETY: callers hold every array, and nothing writes while they are compared.
-        let inputs = unsafe { arrays.arguments()? };
-        let names = graph.passed_inputs().map(|input| input.name.clone());
-        let arguments: Arguments<'_> = names.zip(inputs).collect();
-        // SAFETY: as above.
-        let results = arrays.outputs.iter().map(|array| unsafe { stacked(array) });
-        let results: Vec<Tensor> = results.collect::<Result<_, _>>()?;
-        let all =
-            typed.compiled.check_extent(&problem, &arguments, &results, Extent::All, &|_, _| {})?;
-        let names = graph.results().into_iter().map(|output| output.name.to_owned());
-        Ok(names
-            .zip(all)
-            .map(|(name, one)| (name, one.coverage.elements, one.wrong, one.worst))
-            .collect())
-    };
-    py.detach(compare).map_err(|error| kernel.call_error(py, &error))
 }

@@ -1,5 +1,6 @@
 //! Errors of the library as Python exceptions, which `postlude._errors` makes: they carry the diagnostic.
 
+use postlude::sim::Finding;
 use postlude::syntax::Place;
 use postlude::{Diagnostic, Error};
 use pyo3::prelude::*;
@@ -28,7 +29,9 @@ fn make<'py>(
     text: &str,
     error: &Error,
 ) -> PyResult<Bound<'py, PyAny>> {
+    let findings = error.findings().map(|one| finding(py, one)).collect::<PyResult<Vec<_>>>()?;
     let kind = match stage {
+        _ if !findings.is_empty() => "FindingsError",
         _ if error.is_bug() => "InternalError",
         _ if error.is_refusal() => "RefusedError",
         Stage::Kernel => "KernelError",
@@ -37,7 +40,21 @@ fn make<'py>(
     let diagnostics = error.diagnostics().iter().map(|one| diagnostic(py, text, one));
     let diagnostics: Vec<Bound<'_, PyDict>> = diagnostics.collect::<PyResult<_>>()?;
     let errors = py.import("postlude._errors")?;
-    errors.getattr("make")?.call1((kind, text, diagnostics))
+    errors.getattr("make")?.call1((kind, text, diagnostics, findings))
+}
+
+fn finding<'py>(py: Python<'py>, finding: &Finding) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("diagnosis", finding.diagnosis.title())?;
+    fields.set_item("message", &finding.message)?;
+    fields.set_item("line", finding.line)?;
+    fields.set_item("instruction", &finding.text)?;
+    fields.set_item("cta", finding.cta)?;
+    fields.set_item("warp", finding.warp)?;
+    fields.set_item("region", finding.region.as_deref())?;
+    fields.set_item("address", finding.address)?;
+    fields.set_item("text", finding.to_string())?;
+    Ok(fields)
 }
 
 fn diagnostic<'py>(

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use postlude::check::{self, Bindings, Bound as Binding};
-use postlude::{Compiled, DType, Derived, Error, MathMode, Options, Save, syntax};
+use postlude::{Backend, Compiled, DType, Derived, Error, MathMode, Options, Save, syntax};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::{self, Array, Held};
 use crate::call::{self, Entry};
+use crate::check::check as check_outputs;
 use crate::error::{Stage, exception, mistake};
 use crate::list::{self, HeldList, Placed};
 use crate::{tools, torch, tune};
@@ -82,6 +83,8 @@ pub(crate) struct Kernel {
     /// Whether the text says its dtypes.
     declared: bool,
     options: Options,
+    /// The backend that was asked for; a call without one runs where its arrays are.
+    pub(crate) backend: Option<Backend>,
     typed: Mutex<Vec<(Vec<Binding>, Arc<Typed>)>>,
 }
 
@@ -89,13 +92,14 @@ pub(crate) struct Kernel {
 #[allow(clippy::needless_pass_by_value)] // Python's lists are taken as they come.
 impl Kernel {
     #[new]
-    #[pyo3(signature = (text, *, math = "default", threads = None, keep = None))]
+    #[pyo3(signature = (text, *, math = "default", threads = None, keep = None, backend = None))]
     fn new(
         py: Python<'_>,
         text: String,
         math: &str,
         threads: Option<usize>,
         keep: Option<Vec<String>>,
+        backend: Option<&str>,
     ) -> PyResult<Kernel> {
         let math = match math {
             "default" => MathMode::Default,
@@ -106,21 +110,23 @@ impl Kernel {
                 return Err(PyValueError::new_err(message));
             }
         };
-        let options = Options { math, threads, keep, ..Options::default() };
+        let backend = backend.map(named_backend).transpose()?;
+        let on = backend.unwrap_or_default();
+        let options = Options { math, threads, keep, backend: on, ..Options::default() };
         let fail = |error: Error| exception(py, Stage::Kernel, &text, &error);
         let ast = syntax::parse(&text).map_err(|errors| fail(errors.into()))?;
         let declared = ast.signature.is_some();
         let typed = Mutex::default();
         if !declared {
             let names = check::free_names(&ast);
-            return Ok(Kernel { text, names, declared, options, typed });
+            return Ok(Kernel { text, names, declared, options, backend, typed });
         }
         let kernel = postlude::Kernel::parse(&text).map_err(fail)?;
         keeps_known(&kernel, &options)?;
         let names = kernel.defined().passed_inputs().map(|input| input.name.clone()).collect();
         let compiled = Typed::new(kernel, &options);
         let typed = Mutex::new(vec![(Vec::new(), compiled)]);
-        Ok(Kernel { text, names, declared, options, typed })
+        Ok(Kernel { text, names, declared, options, backend, typed })
     }
 
     /// The text.
@@ -151,6 +157,15 @@ impl Kernel {
     #[getter]
     fn second_dims(&self) -> Vec<(usize, Vec<String>)> {
         self.only().map_or_else(Vec::new, |typed| tools::second_dims(&typed.kernel))
+    }
+
+    /// The arguments of a call in the order of the signature.
+    fn ordered<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: &Bound<'py, PyDict>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        self.assign(args, Some(kwargs))
     }
 
     /// Runs the kernel.
@@ -251,7 +266,7 @@ impl Kernel {
         let objects = self.assign(args, Some(kwargs))?;
         let given = self.read(&objects)?;
         let typed = self.typed(py, &given)?;
-        call::check(py, self, &typed, &given, &outputs)
+        check_outputs(py, self, &typed, &given, &outputs)
     }
 
     /// Times the schedules of a call on the GPU that its arrays are on.
@@ -289,12 +304,12 @@ impl Kernel {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let count = self.names.len();
-        let wanted = || self.names.join(", ");
+        let wrong = |message: String| PyTypeError::new_err(format!("{message}\n{}", self.usage()));
         if args.len() > count {
-            let given = args.len();
-            return Err(PyTypeError::new_err(format!(
-                "the kernel takes {count} arguments ({}), {given} are given",
-                wanted()
+            return Err(wrong(format!(
+                "the kernel takes {}, {} are given",
+                counted(count),
+                args.len()
             )));
         }
         let mut all: Vec<Option<Bound<'py, PyAny>>> = args.iter().map(Some).collect();
@@ -304,13 +319,10 @@ impl Kernel {
             let Some(place) = self.names.iter().position(|known| *known == name) else {
                 let near = syntax::nearest(&name, self.names.iter().map(String::as_str));
                 let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-                return Err(PyTypeError::new_err(format!(
-                    "the kernel has no input `{name}`; its inputs are {}{near}",
-                    wanted()
-                )));
+                return Err(wrong(format!("the kernel has no input `{name}`{near}")));
             };
             if all[place].replace(value).is_some() {
-                return Err(PyTypeError::new_err(format!("`{name}` is given twice")));
+                return Err(wrong(format!("`{name}` is given twice")));
             }
         }
         let missing: Vec<&str> = self
@@ -321,13 +333,20 @@ impl Kernel {
             .map(|(name, _)| name.as_str())
             .collect();
         if !missing.is_empty() {
-            return Err(PyTypeError::new_err(format!(
-                "missing {}; the kernel takes {}",
-                missing.join(", "),
-                wanted()
-            )));
+            let missing = missing.join(", ");
+            return Err(wrong(format!("missing {missing}; the kernel takes {}", counted(count))));
         }
         Ok(all.into_iter().flatten().collect())
+    }
+
+    /// How it is called: the signature, or the names of a one-liner.
+    fn usage(&self) -> String {
+        let typed = self.only();
+        let signature = typed.as_ref().and_then(|typed| typed.kernel.ast().signature.as_ref());
+        match signature {
+            Some(signature) => signature.to_string(),
+            None => format!("the arguments are {}", self.names.join(", ")),
+        }
     }
 
     /// What each argument is.
@@ -392,6 +411,20 @@ impl Kernel {
         known.push((key, typed.clone()));
         Ok(typed)
     }
+}
+
+fn counted(arguments: usize) -> String {
+    if arguments == 1 { "1 argument".to_owned() } else { format!("{arguments} arguments") }
+}
+
+/// The backend of a name.
+fn named_backend(name: &str) -> PyResult<Backend> {
+    Backend::ALL.into_iter().find(|backend| backend.name() == name).ok_or_else(|| {
+        let names = Backend::ALL.map(|backend| format!("'{}'", backend.name())).join(", ");
+        PyValueError::new_err(format!(
+            "backend is '{name}'; it is one of {names}, or None: where the arrays are"
+        ))
+    })
 }
 
 /// Whether the outputs to keep are outputs.

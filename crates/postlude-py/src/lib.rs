@@ -4,6 +4,7 @@
 
 mod array;
 mod call;
+mod check;
 mod dlpack;
 mod error;
 mod host;

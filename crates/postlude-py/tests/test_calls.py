@@ -440,3 +440,60 @@ def test_derivatives_are_kernels() -> None:
 def test_a_one_liner_has_no_derivatives() -> None:
     with pytest.raises(postlude.Error, match="without a signature"):
         postlude.compile("D = A @ B").grad()
+
+
+@pytest.mark.parametrize("backend", ["reference", "sim", "cpu"])
+@pytest.mark.parametrize("dtype", [np.float32, BF16])
+def test_backends_compute_the_same_call(backend: str, dtype: Any) -> None:
+    A, W, bias = matrices(dtype)
+    kernel = postlude.compile("D = relu(A @ W.T + bias[N])", backend=backend)
+    want = expected(A, W, bias).astype(dtype)
+    assert np.array_equal(kernel(A, W, bias), want)
+    # Outputs of any layout, and one in place of an input.
+    wide = np.zeros((5, 12), dtype)
+    assert kernel(A, W, bias, out=wide[:, ::2]) is not None and np.array_equal(wide[:, ::2], want)
+    assert not wide[:, 1::2].any()
+    C = np.ones((5, 6), np.float32)
+    residual = postlude.compile("D = A @ W.T + C", backend=backend)
+    A, W, bias = matrices()
+    assert np.array_equal(residual(A, W, C, out=C), A @ W.T + 1)
+    again = postlude.compile("D = relu(A @ W.T + bias[N])", backend=backend).check(A, W, bias)
+    assert again[0].wrong == 0
+
+
+def test_calls_under_jit_are_callbacks() -> None:
+    A, W, bias = matrices()
+    want = expected(A, W, bias)
+
+    @jax.jit
+    def layer(A: Any, W: Any, bias: Any) -> Any:
+        return LINEAR(A, W, bias=bias) * 2
+
+    assert np.array_equal(layer(A, W, bias), 2 * want)
+    # Another shape is traced again; operands of 16 bits, numbers, several outputs, lists and batches.
+    assert layer(A[:3], W, bias).shape == (3, 6)
+    half = jax.jit(LINEAR)(jnp.asarray(A, jnp.bfloat16), jnp.asarray(W, jnp.bfloat16), bias)
+    assert half.dtype == jnp.bfloat16 and np.array_equal(half, want.astype(BF16))
+    several = jax.jit(SEVERAL)(A, W)
+    assert np.array_equal(several.D, A @ W.T) and several.peak == (A @ W.T).max() and several.total.shape == (5,)
+    scaled = postlude.compile("kernel scaled(A: f32[M, K], W: f32[N, K], alpha: f32) -> D: f32[M, N] { D = alpha * (A @ W.T) }")
+    for alpha in (2.0, jnp.float32(2)):
+        assert np.array_equal(jax.jit(lambda A, alpha=alpha: scaled(A, W, alpha))(A), 2 * (A @ W.T))
+    assert np.array_equal(jax.jit(scaled)(A, W, 2.0), 2 * (A @ W.T))
+    batched = jax.vmap(LINEAR, in_axes=(0, None, None))(jnp.stack([A, -A]), W, bias)
+    assert np.array_equal(batched[1], expected(-A, W, bias))
+    product = postlude.compile("kernel batched(A: f32[B, M, K], W: f32[B, N, K]) -> D: f32[B, M, N] { D = A @ W.T }")
+    listed = jax.jit(lambda A, W: product([A, -A], [W, W]))(A, W)
+    assert np.array_equal(listed[1], -(A @ W.T))
+
+
+def test_what_jax_cannot_trace_is_an_error_that_says_so() -> None:
+    A, W, bias = matrices()
+    with pytest.raises(postlude.CallError, match="`W` has size 5 along `K`, which is 7"):
+        jax.jit(LINEAR)(A, W[:, :5], bias)
+    with pytest.raises(postlude.CallError, match="arrays of JAX cannot be written"):
+        jax.jit(lambda A: LINEAR(A, W, bias, out=A))(A)
+    with pytest.raises(TypeError, match="missing bias"):
+        jax.jit(LINEAR)(A, W)
+    with pytest.raises(ValueError, match="do not support JVP"):
+        jax.grad(lambda A: LINEAR(A, W, bias).sum())(A)

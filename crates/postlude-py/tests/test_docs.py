@@ -1,4 +1,4 @@
-"""What is written about the package is true: code of pages, cells of the notebook, docstrings and type stubs.
+"""What is written about the package is true: code of pages, cells of the notebook and docstrings.
 
 A page's blocks of Python run in order and share their names. A fence says more behind `python`: `torch` or `jax` runs where
 that can be imported, `shown` is code for another system, which has to be Python and is not run.
@@ -13,13 +13,11 @@ import json
 import linecache
 import pkgutil
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PACKAGE, ROOT
+from conftest import ROOT
 
 import postlude
 
@@ -95,47 +93,11 @@ def modules() -> list[str]:
 def test_examples_of_docstrings(name: str) -> None:
     found = importlib.util.find_spec(name)
     assert found is not None and found.origin is not None
-    # In the module or in an example.
-    needs_torch = re.search(r"^(\s*>>> )?(import|from) torch\b", Path(found.origin).read_text(), re.M)
-    if needs_torch and importlib.util.find_spec("torch") is None:
-        pytest.skip(f"torch is not installed: examples of {name}")
+    source = Path(found.origin).read_text()
+    for framework in FRAMEWORKS:
+        # In the module or in an example.
+        needed = re.search(rf"^(\s*>>> )?(import|from) {framework}\b", source, re.M)
+        if needed and importlib.util.find_spec(framework) is None:
+            pytest.skip(f"{framework} is not installed: examples of {name}")
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
-
-
-def run_checker(*words: str) -> None:
-    """Runs a module of mypy, and shows what it found."""
-    ran = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=600)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-
-
-CONFIGURATION = str(PACKAGE / "mypy.ini")
-
-
-def test_the_package_is_typed() -> None:
-    run_checker("mypy", "--config-file", CONFIGURATION, str(PACKAGE / "python/postlude"))
-
-
-def test_stubs_are_those_of_the_native_half() -> None:
-    run_checker("mypy.stubtest", "--mypy-config-file", CONFIGURATION, "postlude._native")
-
-
-def test_users_see_types(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        """
-import postlude
-
-kernel: postlude.Kernel = postlude.compile("D = A @ W.T", math="fast")
-inputs: tuple[str, ...] = kernel.inputs
-text: str = kernel.explain()
-found: list[postlude.Comparison] = kernel.check()
-wrong: int = found[0].wrong
-try:
-    postlude.compile(3)  # type: ignore[arg-type]
-    kernel.inputs = ()  # type: ignore[misc]
-except postlude.KernelError as error:
-    line: int | None = error.line
-"""
-    )
-    run_checker("mypy", "--config-file", CONFIGURATION, "--warn-unused-ignores", "--follow-imports", "silent", str(program))

@@ -70,8 +70,12 @@ WRONG_ARGUMENTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         postlude.CallError,
         "`A` cannot be read: its strides are no multiples of an element",
     ),
-    "missing": ({"C": ...}, TypeError, "missing C; the kernel takes A, W, C, beta"),
-    "unknown": ({"betta": 1.0}, TypeError, "no input `betta`; its inputs are A, W, C, beta; did you mean `beta`"),
+    "missing": (
+        {"C": ...},
+        TypeError,
+        r"missing C; the kernel takes 4 arguments\nkernel add\(A: f32\[M, K\], W: f32\[N, K\], C: f32\[M, N\], beta: f32\) -> \(D",
+    ),
+    "unknown": ({"betta": 1.0}, TypeError, r"no input `betta`; did you mean `beta`\?\nkernel add\(A: f32\[M, K\], W"),
     "out's dtype": ({"out": np.empty((5, 6), np.float16)}, postlude.CallError, "`D` is declared f32, but f16 was given"),
     "out's shape": ({"out": np.empty((6, 5), F32)}, postlude.CallError, "`D` has size 6 along `M`, which is 5"),
     "out's rank": ({"out": np.empty(30, F32)}, postlude.CallError, "`D` is declared with 2 dims, but has 1"),
@@ -108,13 +112,15 @@ def test_good_arguments_are_good() -> None:
 
 
 def test_an_argument_that_is_given_twice() -> None:
-    with pytest.raises(TypeError, match="`A` is given twice"):
+    with pytest.raises(TypeError, match=r"`A` is given twice\nkernel add\(A: f32"):
         ADD(*given().values(), A=np.ones((5, 7), F32))
 
 
 def test_too_many_arguments() -> None:
-    with pytest.raises(TypeError, match=r"takes 4 arguments \(A, W, C, beta\), 5 are given"):
+    with pytest.raises(TypeError, match=r"takes 4 arguments, 5 are given\nkernel add\(A: f32"):
         ADD(*given().values(), 3)
+    with pytest.raises(TypeError, match=r"takes 1 argument, 0 are given|missing A; .* 1 argument\nthe arguments are A"):
+        postlude.compile("D = relu(A)")()
 
 
 def test_outputs_do_not_share_memory() -> None:
@@ -333,3 +339,55 @@ def test_only_calls_on_a_gpu_are_tuned() -> None:
     A, W = np.ones((2, 3), np.float32), np.ones((4, 3), np.float32)
     with pytest.raises(postlude.CallError, match="on the CPU, where nothing is tuned"):
         kernel.tune(A, W)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"M": -1, "N": 8, "K": 8}, "the size of `M` is -1; sizes are whole numbers from 0 on"),
+        ({"M": 8, "N": 2.5, "K": 8}, "the size of `N` is 2.5; sizes are whole numbers"),
+        ({"M": 8, "N": 8, "K": "8"}, "the size of `K` is '8'; sizes are whole numbers"),
+        ({"M": 2**70, "N": 8, "K": 8}, f"the size of `M` is {2**70}; sizes are whole numbers"),
+    ],
+)
+def test_sizes_that_are_none(sizes: Any, message: str) -> None:
+    for tool in (ADD.schedule, ADD.ptx, ADD.explain):
+        with pytest.raises(postlude.CallError, match=message):
+            tool(**sizes)
+
+
+def test_shapes_that_are_none() -> None:
+    shapes = [("f32", (-1, 8)), ("f32", (8, 8)), ("f32", (8, 8)), 1.0]
+    with pytest.raises(postlude.CallError, match="a size of `A` is -1; sizes are whole numbers from 0 on"):
+        ADD.schedule(*shapes)
+    with pytest.raises(TypeError, match=r"missing beta; the kernel takes 4 arguments\nkernel add\("):
+        ADD.schedule(*shapes[:3])
+
+
+def test_backends_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="backend is 'gpu'; it is one of 'reference', 'cpu', 'cuda', 'sim', or None"):
+        postlude.compile("D = A @ W.T", backend="gpu")
+    with pytest.raises(postlude.CallError, match="the arrays are on the CPU, and backend is 'cuda'\nhelp: bring the arrays to a GPU"):
+        postlude.compile("D = A @ W.T", backend="cuda")(np.ones((2, 3), F32), np.ones((4, 3), F32))
+
+
+def test_what_the_simulator_finds_is_an_exception_with_all_of_it() -> None:
+    # No call that is known makes the simulator find something: this is what the native half would give.
+    found = {
+        "diagnosis": "global memory out of bounds",
+        "message": "4 bytes behind the buffer",
+        "line": 120,
+        "instruction": "ld.global.f32 %f1, [%rd1];",
+        "cta": 3,
+        "warp": 1,
+        "region": None,
+        "address": 0x7000,
+        "text": "line 120: CTA 3, warp 1: global memory out of bounds",
+    }
+    fields = [{"message": "the simulator found: line 120", "help": None}]
+    error = postlude._errors.make("FindingsError", "", fields, [found, {**found, "cta": 4}])
+    assert isinstance(error, postlude.FindingsError) and isinstance(error, postlude.InternalError)
+    assert [one.cta for one in error.findings] == [3, 4] and error.findings[0].instruction.startswith("ld.global")
+    assert error.text.splitlines() == [found["text"]] * 2 and str(error) == "the simulator found: line 120"
+    again = pickle.loads(pickle.dumps(error))
+    assert again.findings == error.findings and again.text == error.text

@@ -99,6 +99,15 @@ impl Error {
     pub fn is_bug(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_bug)
     }
+
+    /// Everything that the simulator found, where it found something.
+    #[cfg(feature = "sim")]
+    pub fn findings(&self) -> impl Iterator<Item = &postlude_sim::Finding> {
+        self.diagnostics.iter().flat_map(|diagnostic| match &diagnostic.0 {
+            Kind::Simulation(error) => error.findings(),
+            _ => &[],
+        })
+    }
 }
 
 /// A build without the feature `cuda` was asked for a GPU.

@@ -40,13 +40,11 @@ pub(crate) fn open<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
 /// The value of a cell. Threads that ask at the same time may all make it, and the first one's is kept: a cell that a
 /// thread closed while it worked would be closed for ever in a forked child.
 pub(crate) fn once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
-    match cell.get() {
-        Some(value) => value,
-        None => {
-            let value = make();
-            cell.get_or_init(|| value)
-        }
+    if let Some(value) = cell.get() {
+        return value;
     }
+    let value = make();
+    cell.get_or_init(|| value)
 }
 
 #[cfg(test)]

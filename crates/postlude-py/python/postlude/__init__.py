@@ -11,11 +11,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ._errors import CallError, Diagnostic, Error, InternalError, KernelError, RefusedError
+from ._errors import CallError, Diagnostic, Error, Finding, FindingsError, InternalError, KernelError, RefusedError
 from ._kernel import Comparison, Explanation, Kernel, compile
 from ._native import __version__
+
+if TYPE_CHECKING:
+    from . import kernels, lang
+    from ._autograd import autograd
+    from ._trace import kernel
 
 __all__ = [
     "CallError",
@@ -23,6 +28,8 @@ __all__ = [
     "Diagnostic",
     "Error",
     "Explanation",
+    "Finding",
+    "FindingsError",
     "InternalError",
     "Kernel",
     "KernelError",
@@ -35,7 +42,7 @@ __all__ = [
     "lang",
 ]
 
-# Parts that are not needed by every import.
+# Parts that are not needed by every import; those that need PyTorch import it.
 _LATER = {
     "autograd": ("._autograd", "autograd"),
     "kernel": ("._trace", "kernel"),

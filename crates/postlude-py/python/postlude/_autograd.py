@@ -80,7 +80,7 @@ def _one_liner_outputs(text: str) -> tuple[str, ...]:
 def _outputs_of(kernel: Kernel) -> tuple[str, ...]:
     if kernel.outputs:
         return kernel.outputs
-    keep = kernel._options[2]
+    keep = kernel._options.keep
     return tuple(name for name in _one_liner_outputs(kernel.text) if keep is None or name in keep)
 
 
@@ -143,8 +143,10 @@ def _lean(steps: Sequence[Step], results: Sequence[str]) -> tuple[Step, ...]:
         own = [name for name, given in zip(_outputs_of(kernel), step.gives) if given in wanted]
         gives = tuple(given for given in step.gives if given in wanted)
         if gives != step.gives:
-            math, threads, _ = kernel._options
-            kernel = Kernel(kernel.text, math=math, threads=threads, outputs=own, name=kernel.__name__)
+            math, threads, _, backend = kernel._options
+            kernel = Kernel(
+                kernel.text, math=math, threads=threads, outputs=own, backend=backend, name=kernel.__name__
+            )
         lean.append(Step(kernel, step.reads, gives))
         wanted.update(step.reads)
     return tuple(lean[::-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Sequence
 
 
 class Diagnostic(NamedTuple):
@@ -79,11 +79,47 @@ class InternalError(Error):
     """A mistake of Postlude's own. Please report it."""
 
 
-_KINDS = {kind.__name__: kind for kind in (KernelError, CallError, RefusedError, InternalError)}
+class Finding(NamedTuple):
+    """Something that the simulator found wrong, and where."""
+
+    #: What it is, in a few words.
+    diagnosis: str
+    #: The rest in words; may be empty.
+    message: str
+    #: The line of the PTX, from 1, and the instruction there; 0 for the program as a whole.
+    line: int
+    instruction: str
+    #: The CTA in the grid, and the warp in the CTA where one is to blame.
+    cta: int
+    warp: Optional[int]
+    #: The region of shared memory and the address, where there are any.
+    region: Optional[str]
+    address: Optional[int]
+    #: All of it, as it is shown.
+    text: str
 
 
-def make(kind: str, text: str, fields: list[dict[str, object]]) -> Error:
+class FindingsError(InternalError):
+    """The simulator found something wrong with a call: ``findings`` has all of it, ``text`` the whole of it in words."""
+
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Every finding, as it is shown."""
+        return "\n".join(one.text for one in self.findings)
+
+
+_KINDS = {kind.__name__: kind for kind in (KernelError, CallError, RefusedError, InternalError, FindingsError)}
+
+
+def make(
+    kind: str, text: str, fields: list[dict[str, object]], findings: Sequence[dict[str, object]] = ()
+) -> Error:
     """The exception of a kind, with its diagnostics rendered; called by the native half."""
     diagnostics = tuple(Diagnostic(**one) for one in fields)  # type: ignore[arg-type]
     message = "\n\n".join(one.render(text) for one in diagnostics)
-    return _KINDS[kind](message, diagnostics)
+    made = _KINDS[kind](message, diagnostics)
+    if isinstance(made, FindingsError):
+        made.findings = tuple(Finding(**one) for one in findings)  # type: ignore[arg-type]
+    return made

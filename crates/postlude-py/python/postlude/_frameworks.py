@@ -9,7 +9,7 @@ Shape = tuple[int, ...]
 Empty = Callable[[Any, Shape, str], Any]
 
 
-def _numpy_dtype(name: str) -> Any:
+def numpy_dtype(name: str) -> Any:
     import numpy
 
     if name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"):
@@ -26,7 +26,7 @@ def _numpy_dtype(name: str) -> Any:
 def _numpy_empty(like: Any, shape: Shape, dtype: str) -> Any:
     import numpy
 
-    return numpy.empty(shape, _numpy_dtype(dtype))
+    return numpy.empty(shape, numpy_dtype(dtype))
 
 
 def _torch_empty(like: Any, shape: Shape, dtype: str) -> Any:
@@ -75,6 +75,12 @@ def empty(like: Any, shape: Shape, dtype: str) -> Optional[Any]:
             f"arrays of {framework} are read, but Postlude does not know how to allocate one: pass `out=`"
         )
     return allocate(like, shape, dtype)
+
+
+def is_traced(arguments: Any) -> bool:
+    """Whether JAX is tracing a call with these arguments: some have no data."""
+    jax = sys.modules.get("jax")
+    return jax is not None and any(isinstance(one, jax.core.Tracer) for one in jax.tree.leaves(arguments))
 
 
 def adopt(like: Any, memory: Any) -> Any:

@@ -6,11 +6,16 @@ import sys
 from hashlib import sha256
 from html import escape
 from itertools import count
-from typing import Any, NamedTuple, Optional, Sequence
+from operator import index
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Optional, Sequence, TypeVar, Union, overload
 from weakref import WeakValueDictionary
 
 from . import _native
 from ._errors import CallError
+from ._frameworks import is_traced
+
+if TYPE_CHECKING:
+    from ._value import Value
 
 _modules = sys.modules
 
@@ -45,6 +50,15 @@ class Explanation(str):
 
     def __repr__(self) -> str:
         return str(self)
+
+
+class _Options(NamedTuple):
+    """What a kernel is compiled with, as the native half takes it."""
+
+    math: str
+    threads: Optional[int]
+    keep: Optional[list[str]]
+    backend: Optional[str]
 
 
 class Derived(NamedTuple):
@@ -125,17 +139,18 @@ class Kernel:
         math: str = "default",
         threads: Optional[int] = None,
         outputs: Optional[Sequence[str]] = None,
+        backend: Optional[str] = None,
         name: Optional[str] = None,
         doc: Optional[str] = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"threads is {threads}; it is at least 1")
         keep = [outputs] if isinstance(outputs, str) else None if outputs is None else list(outputs)
-        self._native = _native.Kernel(text, math=math, threads=threads, keep=keep)
+        self._options = _Options(math, threads, keep, backend)
+        self._native = _native.Kernel(text, **self._options._asdict())
         signature = self._native.signature
         self.__name__ = name or (signature[0] if signature else "kernel")
         self.__doc__ = doc
-        self._options = (math, threads, keep)
         # What the kernel is made of, and a number of its own: an equal kernel may be gone when an operator needs this one.
         self._key = f"{sha256(repr((text, self._options)).encode()).hexdigest()}#{next(_serial)}"
         known[self._key] = self
@@ -150,7 +165,11 @@ class Kernel:
         try:
             result = self._native.call(args, kwargs, out)
         except CallError:
-            # What a transform of PyTorch gives has no memory of its own.
+            # What a transform of PyTorch or JAX gives has no memory of its own.
+            if is_traced((args, kwargs)):
+                from . import _jax
+
+                return _jax.call(self, args, kwargs, out)
             if _torch is None or not _torch.transforms():
                 raise
             result = NotImplemented
@@ -159,8 +178,7 @@ class Kernel:
         return result
 
     def __reduce__(self) -> tuple[Any, ...]:
-        math, threads, keep = self._options
-        return _rebuilt, (self.text, math, threads, keep, self.__name__, self.__doc__)
+        return _rebuilt, (self.text, *self._options, self.__name__, self.__doc__)
 
     @property
     def text(self) -> str:
@@ -195,8 +213,8 @@ class Kernel:
         ('d_W',)
         """
         forward, backward, saved, cotangents, gradients = self._native.grad(wrt, saves)
-        math, threads, _ = self._options
-        kernels = [Kernel(text, math=math, threads=threads) for text in (forward, backward)]
+        math, threads, _, backend = self._options
+        kernels = [Kernel(text, math=math, threads=threads, backend=backend) for text in (forward, backward)]
         return Derived(kernels[0], kernels[1], tuple(saved), dict(cotangents), dict(gradients))
 
     def explain(self, *args: Any, stage: Optional[str] = None, **kwargs: Any) -> Explanation:
@@ -267,26 +285,54 @@ class Kernel:
                 return [("bfloat16", [1, 1])] * len(names)
             known = {dim.partition("/")[0] for _, _, own in signature[1] for dim in own or () if not dim.isdigit()}
             unknown, unsized = sorted(set(kwargs) - known), sorted(known - set(kwargs))
+            kwargs = {dim: _size(f"the size of `{dim}`", size) for dim, size in kwargs.items()}
             if unknown:
                 raise TypeError(f"the kernel has no dim {unknown[0]!r}; its dims are {', '.join(sorted(known))}")
             if unsized and (kwargs or sized):
                 raise TypeError(f"the size of {', '.join(unsized)} is missing")
             return [
-                (dtype, None if dims is None else [_size(dim, kwargs) for dim in dims])
+                (dtype, None if dims is None else [_size_of(dim, kwargs) for dim in dims])
                 for _, dtype, dims in signature[1]
             ]
-        if len(args) > len(names):
-            raise TypeError(f"the kernel takes {len(names)} arguments ({', '.join(names)}), {len(args)} are given")
-        given = dict(zip(names, args))
-        for name in kwargs:
-            if name not in names or name in given:
-                wrong = "is given twice" if name in given else f"is no input; the inputs are {', '.join(names)}"
-                raise TypeError(f"{name!r} {wrong}")
-        given.update(kwargs)
-        missing = [name for name in names if name not in given]
-        if missing:
-            raise TypeError(f"missing {', '.join(missing)}; the kernel takes {', '.join(names)}")
-        return [_described(given[name]) for name in names]
+        return [described(name, one) for name, one in zip(names, self._native.ordered(tuple(args), kwargs))]
+
+
+_Array = TypeVar("_Array")
+_Results = TypeVar("_Results")
+
+
+class TracedKernel(Kernel, Generic[_Results]):
+    """A kernel of a function, whose annotations tell type checkers what a call gives.
+
+    One output is an array of the same kind as the first argument, a tuple of outputs a tuple of those; outputs that a named
+    tuple declares have its names.
+    """
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self: TracedKernel[Value], first: Union[int, float], /, *rest: Any, **named: Any) -> Any: ...
+        @overload
+        def __call__(self: TracedKernel[Value], first: list[_Array], /, *rest: Any, **named: Any) -> _Array: ...
+        @overload
+        def __call__(self: TracedKernel[Value], first: _Array, /, *rest: Any, **named: Any) -> _Array: ...
+        @overload
+        def __call__(
+            self: TracedKernel[tuple[Value, Value]], first: _Array, /, *rest: Any, **named: Any
+        ) -> tuple[_Array, _Array]: ...
+        @overload
+        def __call__(
+            self: TracedKernel[tuple[Value, Value, Value]], first: _Array, /, *rest: Any, **named: Any
+        ) -> tuple[_Array, _Array, _Array]: ...
+        @overload
+        def __call__(
+            self: TracedKernel[tuple[Value, Value, Value, Value]], first: _Array, /, *rest: Any, **named: Any
+        ) -> tuple[_Array, _Array, _Array, _Array]: ...
+        @overload
+        def __call__(self: TracedKernel[Value], /, *args: Any, **named: Any) -> Any: ...
+        @overload
+        def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> _Results: ...
+        def __call__(self, /, *args: Any, out: Any = None, **kwargs: Any) -> Any: ...
 
 
 def _rebuilt(
@@ -294,11 +340,12 @@ def _rebuilt(
     math: str,
     threads: Optional[int],
     outputs: Optional[list[str]],
+    backend: Optional[str],
     name: str,
     doc: Optional[str],
 ) -> Kernel:
     """A kernel that was pickled or copied."""
-    return Kernel(text, math=math, threads=threads, outputs=outputs, name=name, doc=doc)
+    return Kernel(text, math=math, threads=threads, outputs=outputs, backend=backend, name=name, doc=doc)
 
 
 #: How PyTorch's tensors are treated, once PyTorch is there.
@@ -313,21 +360,33 @@ def _find_torch() -> None:
         _torch = found
 
 
-def _size(dim: str, sizes: dict[str, Any]) -> int:
+def _size(place: str, size: Any) -> int:
+    """A size that a caller gave."""
+    try:
+        found = index(size)
+    except TypeError:
+        raise CallError(f"{place} is {size!r}; sizes are whole numbers") from None
+    if not 0 <= found < 2**63:
+        raise CallError(f"{place} is {found}; sizes are whole numbers from 0 on")
+    return found
+
+
+def _size_of(dim: str, sizes: dict[str, int]) -> int:
     if dim.isdigit():
         return int(dim)
     name, _, divisor = dim.partition("/")
     # Stages without sizes take any.
-    return int(sizes.get(name, 0)) // int(divisor or 1)
+    return sizes.get(name, 0) // int(divisor or 1)
 
 
-def _described(value: Any) -> Any:
+def described(name: str, value: Any) -> Any:
+    """The dtype and the shape of an argument; a number has no shape."""
     if isinstance(value, (int, float)):
         return ("int32" if isinstance(value, int) else "float32", None)
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
-        return (value[0], list(value[1]))
+        return (value[0], [_size(f"a size of `{name}`", size) for size in value[1]])
     if isinstance(value, (list, tuple)) and value:
-        dtype, shape = _described(value[0])
+        dtype, shape = described(name, value[0])
         return (dtype, [len(value), *shape])
     return (str(value.dtype).removeprefix("torch."), list(value.shape))
 
@@ -356,15 +415,19 @@ def compile(
     math: str = "default",
     threads: Optional[int] = None,
     outputs: Optional[Sequence[str]] = None,
+    backend: Optional[str] = None,
     name: Optional[str] = None,
 ) -> Kernel:
     """A kernel of a text: with a signature, or a one-liner that is typed by its arguments.
 
-    ``math="accurate"`` asks for accurate functions everywhere, ``math="fast"`` allows hardware approximations, ``threads`` limits the CPU, ``outputs`` keeps some outputs alone.
+    ``math="accurate"`` asks for accurate functions everywhere, ``math="fast"`` allows hardware approximations, ``threads``
+    limits the CPU, ``outputs`` keeps some outputs alone. Without ``backend`` a call runs where its arrays are;
+    ``"reference"`` evaluates the definition and ``"sim"`` the GPU's code instruction by instruction, both of arrays on the
+    CPU, and ``"cpu"`` and ``"cuda"`` want the arrays there.
 
     >>> import postlude
     >>> kernel = postlude.compile("D = gelu(A @ W.T + bias[N])")
     >>> kernel.inputs
     ('A', 'W', 'bias')
     """
-    return Kernel(text, math=math, threads=threads, outputs=outputs, name=name)
+    return Kernel(text, math=math, threads=threads, outputs=outputs, backend=backend, name=name)

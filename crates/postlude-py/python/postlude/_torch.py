@@ -20,6 +20,7 @@ from torch.autograd import forward_ad
 
 from . import _native, _outputs
 from ._errors import CallError, Diagnostic, InternalError
+from ._forked import free_in_children
 
 if TYPE_CHECKING:
     from ._kernel import Kernel
@@ -30,6 +31,7 @@ Kinds = tuple[Kind, ...]
 Dims = list[str]
 
 _lock = RLock()
+free_in_children(_lock)
 compiling = torch.compiler.is_dynamo_compiling
 _transform = torch._C._functorch.peek_interpreter_stack
 _grad_enabled = torch.is_grad_enabled
@@ -252,8 +254,7 @@ def _typed(kernel: Kernel, kinds: Kinds) -> tuple[Signature, str]:
             if not isinstance(kind, str) and _dtype_name(kind[0]) not in _DTYPES.values():
                 raise wrong(f"`{name}` is {_dtype_name(kind[0])}", f"convert it to one of {', '.join(dict.fromkeys(_DTYPES.values()))}")
         told = native.typed_text([_shaped(kind) for kind in kinds])
-        math, threads, keep = kernel._options
-        native = _native.Kernel(told, math=math, threads=threads, keep=keep)
+        native = _native.Kernel(told, **kernel._options._asdict())
     declared = native.signature
     if declared is None:
         raise InternalError("a typed kernel has no signature")

@@ -25,25 +25,43 @@ import inspect
 import sys
 from collections import ChainMap
 from difflib import get_close_matches
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union, get_args, get_origin, overload
+from typing import (
+    Annotated,
+    Any,
+    Callable,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    overload,
+)
 
 from ._errors import KernelError
-from ._kernel import Kernel
+from ._kernel import Kernel, TracedKernel
 from ._traced_text import Writer, kernel_text, reachable, used_name
 from ._value import Value, named, recording, refuse
 from .lang import _RESERVED, DType, TensorType, _dim, _dtypes
 
 _Function = Callable[..., Any]
+_Results = TypeVar("_Results")
 
 
 @overload
-def kernel(function: _Function, /) -> Kernel: ...
+def kernel(function: Callable[..., _Results], /) -> TracedKernel[_Results]: ...
 
 
 @overload
 def kernel(
-    *, math: str = "default", threads: Optional[int] = None, outputs: Optional[Sequence[str]] = None
-) -> Callable[[_Function], Kernel]: ...
+    *,
+    math: str = "default",
+    threads: Optional[int] = None,
+    outputs: Optional[Sequence[str]] = None,
+    backend: Optional[str] = None,
+) -> Callable[[Callable[..., _Results]], TracedKernel[_Results]]: ...
 
 
 def kernel(
@@ -53,21 +71,26 @@ def kernel(
     math: str = "default",
     threads: Optional[int] = None,
     outputs: Optional[Sequence[str]] = None,
+    backend: Optional[str] = None,
 ) -> Union[Kernel, Callable[[_Function], Kernel]]:
     """Makes a kernel of a function: its operators and calls are traced into the kernel's text.
 
-    Parameters are annotated with dtypes of ``postlude.lang``: ``bf16["M", "K"]`` for an array, ``f32[()]`` for a scalar in
-    memory, ``f32`` for a number. One result is called ``D``; several are annotated with a tuple (and take the names of
-    the variables that are returned), a dict of names, or a class of ``typing.NamedTuple``.
+    Parameters are annotated with dtypes of ``postlude.lang``: ``Annotated[Tensor, bf16("M", "K")]`` or ``bf16["M", "K"]``
+    for an array, with ``f32()`` or ``f32[()]`` for a scalar in memory and with ``f32`` for a number. One result is called
+    ``D``; several are annotated with a tuple (and take the names of the variables that are returned), a dict of names, or
+    a class of ``typing.NamedTuple``. The other arguments are those of :func:`postlude.compile`.
 
+    >>> from typing import Annotated
     >>> from postlude import kernel
-    >>> from postlude.lang import f32, relu
+    >>> from postlude.lang import Tensor, f32, relu
     >>> @kernel(math="fast")
-    ... def linear_relu(A: f32["M", "K"], W: f32["N", "K"], alpha: f32) -> f32["M", "N"]:
+    ... def linear_relu(
+    ...     A: Annotated[Tensor, f32("M", "K")], W: Annotated[Tensor, f32("N", "K")], alpha: Annotated[Tensor, f32]
+    ... ) -> Annotated[Tensor, f32("M", "N")]:
     ...     return relu(alpha * (A @ W.T))
     >>> print(linear_relu)
     kernel linear_relu(A: f32[M, K], W: f32[N, K], alpha: f32) -> D: f32[M, N] {
-        D = relu(alpha * A @ W.T)
+        D = relu(alpha * (A @ W.T))
     }
     """
     # Annotations that are strings may name variables of the function around the decorated one.
@@ -78,8 +101,14 @@ def kernel(
             refuse(f"`kernel` decorates a function, not {function!r}", "write `@kernel` before `def`")
         text = _text_of(function, around)
         try:
-            made = Kernel(
-                text, math=math, threads=threads, outputs=outputs, name=function.__name__, doc=function.__doc__
+            made: TracedKernel[Any] = TracedKernel(
+                text,
+                math=math,
+                threads=threads,
+                outputs=outputs,
+                backend=backend,
+                name=function.__name__,
+                doc=function.__doc__,
             )
         except KernelError as error:
             message = f"{error}\n\n`{function.__name__}` was traced into:\n{text}"
@@ -210,8 +239,22 @@ def _annotation(parameter: inspect.Parameter, scope: Mapping[str, Any]) -> Any:
     return _evaluated(place, parameter.annotation, scope)
 
 
+def _type(place: str, annotation: Any) -> Any:
+    """What an annotation says of the language: `Annotated` has it behind a type for type checkers."""
+    if get_origin(annotation) is not Annotated:
+        return annotation
+    found = [one for one in annotation.__metadata__ if isinstance(one, (DType, TensorType))]
+    if len(found) != 1:
+        refuse(
+            f"{place} is annotated with {len(found)} types of the language: `{annotation!r}`",
+            'write one, such as `Annotated[Tensor, bf16("M", "K")]`',
+        )
+    return found[0]
+
+
 def _declared(place: str, annotation: Any) -> str:
     """A type as the language writes it."""
+    annotation = _type(place, annotation)
     if isinstance(annotation, DType):
         return annotation.name
     if isinstance(annotation, TensorType):
@@ -226,6 +269,7 @@ def _declared(place: str, annotation: Any) -> str:
 
 
 _TYPES = {
+    "Value": 'write its dtype and dims behind it, such as `Annotated[Tensor, bf16("M", "K")]`',
     "float": "write `f32` for a number that the host passes",
     "int": "write `i32` for a number that the host passes",
     "bool": 'write `bool_["M", "N"]` for an array of conditions',
@@ -311,10 +355,11 @@ def _named(
     for result, value, given in zip(results, values, names):
         name = given if given is not None else used_name("D", taken)
         taken.add(name)
-        if isinstance(result.type, DType):
+        declared = _type(f"output `{name}`", result.type)
+        if isinstance(declared, DType):
             refuse(
-                f"output `{name}` is annotated with `{result.type}`, and outputs lie in memory",
-                f"write `{result.type}[()]` for a scalar in memory",
+                f"output `{name}` is annotated with `{declared}`, and outputs lie in memory",
+                f"write `{declared}[()]` or `{declared}()` for a scalar in memory",
             )
         found.append((name, _declared(f"output `{name}`", result.type), value))
     return found

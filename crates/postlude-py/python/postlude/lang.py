@@ -2,10 +2,16 @@
 
 Every function of the language is here under its own name, and is a method of traced values too. Dims are strings.
 
+>>> from typing import Annotated
 >>> from postlude import kernel
->>> from postlude.lang import bf16, f32, mean, rsqrt
+>>> from postlude.lang import Tensor, bf16, f32, mean, rsqrt
 >>> @kernel
-... def scaled(A: bf16["M", "K"], W: bf16["N", "K"], gamma: f32["N"], eps: f32) -> bf16["M", "N"]:
+... def scaled(
+...     A: Annotated[Tensor, bf16("M", "K")],
+...     W: Annotated[Tensor, bf16("N", "K")],
+...     gamma: Annotated[Tensor, f32("N")],
+...     eps: Annotated[Tensor, f32],
+... ) -> Annotated[Tensor, bf16("M", "N")]:
 ...     z = A @ W.T
 ...     return z * rsqrt(mean(z ** 2, "N") + eps) * gamma
 >>> print(scaled)
@@ -14,8 +20,9 @@ kernel scaled(A: bf16[M, K], W: bf16[N, K], gamma: f32[N], eps: f32) -> D: bf16[
     D = z * rsqrt(mean(square(z), N) + eps) * gamma
 }
 
-A dtype with dims in brackets is an annotation (``f32[()]`` is a scalar in memory, bare ``f32`` a number that the host
-passes), and a dtype casts when it is called.
+``f32("M", "K")`` is the type of an array, ``f32()`` that of a scalar in memory and bare ``f32`` that of a number that the
+host passes. They stand in ``Annotated[Tensor, ...]``, as type checkers want it, or alone and with brackets, which is
+shorter: ``f32["M", "K"]``, ``f32[()]`` and ``f32``. A dtype that is called with a value casts.
 """
 
 from __future__ import annotations
@@ -26,7 +33,7 @@ import re as _re
 from inspect import Parameter as _Parameter
 from inspect import Signature as _Signature
 from inspect import signature as _signature
-from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence, Union, overload
 
 from . import _native
 from ._value import Constant as _Constant
@@ -39,6 +46,8 @@ from ._value import refuse as _refuse
 
 #: What a function takes: a traced value or a number.
 Operand = Union[Value, int, float]
+#: What is annotated: ``Annotated[Tensor, bf16("M", "K")]``. Inside of the function it is a traced value.
+Tensor = Value
 
 inf = _math.inf
 nan = _math.nan
@@ -52,11 +61,11 @@ _DIM = _re.compile(r"[A-Za-z_][A-Za-z0-9_]*( */ *[0-9]+)?|[0-9]+")
 
 
 class TensorType:
-    """A dtype with dims: the annotation of an array.
+    """A dtype with dims: the type of an array.
 
     >>> from postlude.lang import f32
-    >>> f32["M", "N/2"]
-    f32[M, N/2]
+    >>> f32("M", "N/2"), f32["M", "N/2"], f32()
+    (f32[M, N/2], f32[M, N/2], f32[])
     """
 
     __slots__ = ("dtype", "dims", "same")
@@ -93,11 +102,11 @@ class TensorType:
 
 
 class DType:
-    """A dtype: an annotation with dims in brackets or, for a number that the host passes, without; called, it casts.
+    """A dtype: with dims the type of an array, alone that of a number that the host passes; called with a value, it casts.
 
     >>> from postlude.lang import bf16, row
-    >>> bf16(row / 2)
-    <traced value bf16(row / 2)>
+    >>> bf16("M", "K"), bf16(row / 2)
+    (bf16[M, K], <traced value bf16(row / 2)>)
     """
 
     __slots__ = ("name",)
@@ -108,7 +117,21 @@ class DType:
     def __getitem__(self, dims: Any) -> TensorType:
         return TensorType(self, dims if isinstance(dims, tuple) else (dims,))
 
-    def __call__(self, x: Operand, seed: Optional[Operand] = None, offset: Operand = 0) -> Value:
+    @overload
+    def __call__(self) -> TensorType: ...
+    @overload
+    def __call__(self, dim: str, /, *dims: Union[str, int]) -> TensorType: ...
+    @overload
+    def __call__(self, dim: int, second: str, /, *dims: Union[str, int]) -> TensorType: ...
+    @overload
+    def __call__(self, x: Operand, seed: Optional[Operand] = None, offset: Operand = 0) -> Value: ...
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """An array's type of dims, of which one at least is a name; or a value rounded to the dtype."""
+        if not kwargs and (not args or any(isinstance(one, str) for one in args)):
+            return TensorType(self, args)
+        return self._cast(*args, **kwargs)
+
+    def _cast(self, x: Operand, seed: Optional[Operand] = None, offset: Operand = 0) -> Value:
         """The value rounded to the dtype: to nearest, or with a seed by random bits."""
         given = [_operand(x, f"the argument of `{self.name}`")]
         if seed is not None:
@@ -267,7 +290,7 @@ _dtypes = {
 }
 
 
-def grad(function: Callable[..., Any]) -> Callable[..., Any]:
+def grad(function: Callable[..., Any]) -> Callable[..., Value]:
     """The derivative of a function of the language in its first argument.
 
     >>> from postlude.lang import gelu, grad, row
@@ -292,7 +315,7 @@ _methods.update({name: one for name, one in _functions.items() if name not in _N
 __all__ = [
     *_functions,
     *("bool_" if name == "bool" else name for name in _dtypes),
-    *("DType", "Operand", "TensorType", "Value", "col", "grad", "inf", "nan", "pi", "row"),
+    *("DType", "Operand", "Tensor", "TensorType", "Value", "col", "grad", "inf", "nan", "pi", "row"),
 ]
 
 if TYPE_CHECKING:

@@ -18,11 +18,8 @@ pub enum SimulationError {
     #[error("the simulator's threads did not come to their end")]
     Unfinished,
     /// There are more findings than are listed.
-    #[error("the simulator found {count} more")]
-    More {
-        /// How many.
-        count: usize,
-    },
+    #[error("the simulator found {} more", .0.len())]
+    More(Vec<Finding>),
 }
 
 impl SimulationError {
@@ -36,15 +33,50 @@ impl SimulationError {
         (!self.is_bug()).then(|| "make the problem smaller".to_owned())
     }
 
-    /// The findings as errors, the first few and how many more there are.
+    /// The findings as errors, the first few and then the others as one.
     pub(crate) fn list(findings: &[Finding]) -> Vec<SimulationError> {
-        let more = findings.len().saturating_sub(LISTED);
-        let listed = findings.iter().take(LISTED);
-        let mut errors: Vec<SimulationError> =
-            listed.map(|finding| SimulationError::Found(Box::new(finding.clone()))).collect();
-        if more > 0 {
-            errors.push(SimulationError::More { count: more });
+        let (listed, more) = findings.split_at(findings.len().min(LISTED));
+        let listed = listed.iter().map(|finding| SimulationError::Found(Box::new(finding.clone())));
+        let more = (!more.is_empty()).then(|| SimulationError::More(more.to_vec()));
+        listed.chain(more).collect()
+    }
+
+    /// What was found.
+    pub(crate) fn findings(&self) -> &[Finding] {
+        match self {
+            SimulationError::Found(finding) => std::slice::from_ref(&**finding),
+            SimulationError::More(findings) => findings,
+            SimulationError::Ended(_) | SimulationError::Unfinished => &[],
         }
-        errors
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postlude_sim::Diagnosis;
+
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn a_few_findings_are_listed_and_all_are_kept() {
+        let finding = |cta| Finding {
+            diagnosis: Diagnosis::OutOfBounds,
+            line: 7,
+            text: "ld.global.f32 %f1, [%rd1];".to_owned(),
+            cta,
+            warp: None,
+            region: None,
+            address: Some(16),
+            message: String::new(),
+        };
+        for count in [1, 4, 9] {
+            let all: Vec<Finding> = (0..count).map(finding).collect();
+            let error = Error::from(SimulationError::list(&all));
+            assert!(error.findings().eq(&all));
+            assert!(error.is_bug() && error.diagnostics().len() <= 5);
+            let more = format!("the simulator found {} more", count.saturating_sub(4));
+            assert_eq!(error.to_string().contains(&more), count > 4, "{error}");
+        }
     }
 }

@@ -175,7 +175,7 @@ impl Device {
 
     /// Refuses a forked child of the process that opened it.
     pub(crate) fn is_own(&self) -> Result<(), RuntimeError> {
-        Driver::is_own()
+        self.0.context.enter().map(drop)
     }
 
     /// Its context.
