@@ -149,6 +149,9 @@ pub(crate) fn machine() -> (Vec<String>, Option<String>, Vec<&'static str>) {
     let backends = Backend::ALL.into_iter().map(Backend::name).collect();
     match Device::list() {
         Ok(devices) => (devices.iter().map(ToString::to_string).collect(), None, backends),
-        Err(error) => (Vec::new(), Some(error.to_string()), backends),
+        Err(error) => {
+            let fix = error.fix().map_or(String::new(), |fix| format!("; {fix}"));
+            (Vec::new(), Some(format!("{error}{fix}")), backends)
+        }
     }
 }

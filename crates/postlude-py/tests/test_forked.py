@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import postlude
 from postlude import lang
@@ -200,3 +206,33 @@ def test_cuda_in_a_forked_child_is_an_error_that_names_spawn() -> None:
     with busy(lambda: kernel(A, W, bias)):
         for _ in range(5):
             in_child(is_refused)
+
+
+#: What a driver of CUDA says that has one GPU of no kind; all its functions do nothing.
+DRIVER_ANSWERS = {"cuDriverGetVersion": 12080, "cuDeviceGetCount": 1}
+
+
+def test_a_child_of_a_process_that_opened_the_driver_is_refused_it(tmp_path: Path) -> None:
+    table = ROOT / "crates/postlude/src/runtime/driver/table.rs"
+    compiler = shutil.which("cc")
+    if compiler is None or not table.exists() or sys.platform != "linux":
+        pytest.skip("no C compiler for a driver that does nothing: forked children with a driver are NOT tested")
+    functions = [
+        f"int {name}(int *answer) {{ {f'*answer = {DRIVER_ANSWERS[name]};' if name in DRIVER_ANSWERS else ''} return 0; }}"
+        for name in sorted(set(re.findall(r'"(cu\w+)', table.read_text())))
+    ]
+    (tmp_path / "driver.c").write_text("\n".join(functions))
+    library = str(tmp_path / "libcuda.so.1")
+    subprocess.run([compiler, "-w", "-shared", "-fPIC", "-o", library, str(tmp_path / "driver.c")], check=True, timeout=PATIENCE)
+    program = (
+        "import os, postlude\n"
+        "assert postlude.info().splitlines()[1].startswith('GPU 0')\n"
+        "if os.fork() == 0:\n"
+        "    print(postlude.info(), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, env=environment)
+    assert "no GPU: this process was forked from one that had used the GPU" in ran.stdout, ran
+    assert 'get_context("spawn")' in ran.stdout
