@@ -17,7 +17,7 @@ pub(crate) fn is_forked() -> bool {
 }
 
 /// Whether another process than this one is the first that was here.
-pub(crate) fn is_child_of(first: &AtomicU32) -> bool {
+fn is_child_of(first: &AtomicU32) -> bool {
     let own = std::process::id();
     let known = first.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed);
     known.is_err_and(|known| known != own)

@@ -11,6 +11,7 @@
 mod compiler;
 mod context;
 mod event;
+mod forks;
 mod function;
 mod map;
 mod memory;
@@ -19,7 +20,6 @@ mod table;
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU32;
 
 pub(crate) use compiler::Compiler;
 pub(crate) use context::Context;
@@ -31,7 +31,6 @@ pub(crate) use memory::{Allocation, pointer_device, zero};
 pub use stream::Stream;
 pub(crate) use stream::relaxed_capture;
 
-use crate::process;
 use crate::runtime::error::RuntimeError;
 use crate::runtime::version::CudaVersion;
 use table::Table;
@@ -55,14 +54,14 @@ impl Driver {
         if let Some(Err(failure)) = DRIVER.get() {
             return Err(failure.clone());
         }
+        forks::watch();
         Driver::is_own()?;
         DRIVER.get_or_init(|| Driver::open(NAMES)).as_ref().map_err(Clone::clone)
     }
 
-    /// Refuses a forked child of the process that opened the driver: nothing that the driver gave is the child's.
+    /// Refuses a forked child of a process that opened the driver: nothing that the driver gave is the child's.
     pub(crate) fn is_own() -> Result<(), RuntimeError> {
-        static OPENED_BY: AtomicU32 = AtomicU32::new(0);
-        if process::is_child_of(&OPENED_BY) { Err(RuntimeError::Forked) } else { Ok(()) }
+        if forks::is_child() { Err(RuntimeError::Forked) } else { Ok(()) }
     }
 
     /// Opens the first of these libraries that there is.

@@ -36,7 +36,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cpu", &["dtype", "shape", "tensor", "functions", "graph", "problem", "lower", "plan", "process"]),
     ("target", &["dtype", "shape", "functions", "graph", "problem", "placement", "lower", "plan", "process"]),
     ("image", &["dtype", "shape", "tensor", "graph", "problem", "placement"]),
-    ("runtime", &["dtype", "shape", "tensor", "graph", "problem", "process"]),
+    ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("tuning", &["graph", "placement", "problem", "target", "process"]),
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
     ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "intermediates", "partition", "lower", "target", "image", "runtime", "tuning", "error"]),
