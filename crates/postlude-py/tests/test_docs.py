@@ -6,6 +6,7 @@ that can be imported, `shown` is code for another system, which has to be Python
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import importlib.util
@@ -68,6 +69,17 @@ def test_code_of_pages_runs(page: str, line: int, words: tuple[str, ...], code: 
         compile(code, f"{page}:{line}", "exec")
     else:
         execute(code, page, line)
+
+
+def test_every_operator_and_module_for_torch_is_documented() -> None:
+    source = (ROOT / "crates/postlude-py/python/postlude/torch.py").read_text()
+    names = next(
+        ast.literal_eval(one.value)
+        for one in ast.parse(source).body
+        if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", "") == "__all__"
+    )
+    page = (ROOT / "docs/python.md").read_text()
+    assert len(names) > 10 and [name for name in names if not re.search(rf"`(fused\.)?{name}\b", page)] == []
 
 
 def test_every_page_has_code() -> None:

@@ -131,7 +131,9 @@ def test_a_gradient_reaches_the_tensors_of_a_list() -> None:
     kernel = postlude.compile("kernel f(A: f32[B, M, K], W: f32[B, N, K]) -> D: f32[B, M, N] { D = A @ W.T }")
     a = torch.randn(3, 4, 8)
     w = [torch.randn(5, 8, requires_grad=True) for _ in range(3)]
-    kernel(a, w).sum().backward()
+    with pytest.raises(postlude.CallError, match="has no backward pass"):
+        kernel(a, w).sum().backward()
+    postlude.autograd(kernel)(a, w).sum().backward()
     for at in range(3):
         torch.testing.assert_close(w[at].grad, a[at].sum(0).expand(5, 8))
     with pytest.raises(postlude.CallError, match="list of tensors"):

@@ -14,12 +14,12 @@ from torch import Tensor
 from . import _outputs
 from ._autograd import Differentiable, Step, _needed, bound
 from ._errors import Error
-from ._torch import _lock, argument, assign, constant, refuse_transforms, refuse_vmap, wrong
+from ._torch import _lock, argument, assign, constant, refuse_transforms, refuse_vmap, stacked, wrong
 
 
 def call(operator: Differentiable, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
     """Calls the operator, or the forward kernels alone where no gradient is wanted."""
-    values = assign(operator.inputs, args, kwargs)
+    values = stacked(assign(operator.inputs, args, kwargs))
     recorded = False
     if torch.is_grad_enabled():
         for name, value in zip(operator.inputs, values):

@@ -72,7 +72,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and len(value) > 0 and isinstance(value[0], Tensor)
 
 
-def _stacked(values: Sequence[Any]) -> Sequence[Any]:
+def stacked(values: Sequence[Any]) -> Sequence[Any]:
     """Lists of tensors as one tensor each: operators take tensors alone."""
     if not any([_is_list(value) for value in values]):
         return values
@@ -84,7 +84,7 @@ def call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any], out: Any) 
     if compiling():
         return _call_traced(kernel._key, args, kwargs, out)
     names = kernel._plans.get("inputs") or kernel._plans.setdefault("inputs", kernel.inputs)
-    values = _stacked(args if len(args) == len(names) and not kwargs else assign(names, args, kwargs))
+    values = stacked(args if len(args) == len(names) and not kwargs else assign(names, args, kwargs))
     if forward_ad._current_level >= 0 or _transform() is not None:
         refuse_transforms(kernel.__name__, values)
     kinds = tuple([(one.dtype, one.dim()) if isinstance(one, Tensor) else _kind(one) for one in values])
@@ -101,7 +101,7 @@ def call(kernel: Kernel, args: Sequence[Any], kwargs: dict[str, Any], out: Any) 
 
 def _call_traced(key: str, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Any:
     """The call as ``torch.compile`` traces it."""
-    values = _stacked(assign(_input_names(key), args, kwargs))
+    values = stacked(assign(_input_names(key), args, kwargs))
     kinds = tuple([_kind(value) for value in values])
     if out is not None:
         outputs = _given_outputs(_output_names(key, kinds), values, out)
