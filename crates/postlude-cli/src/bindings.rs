@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use postlude::graph::Input;
+use postlude::graph::{Graph, Input};
 use postlude::syntax::nearest;
 use postlude::tuning::Records;
 use postlude::{Bindings, Bound, DType, Hooks, Kernel, Options, Sizes, problem};
@@ -73,7 +73,7 @@ impl Loaded {
                         .fix(format!("give `{of}` only"))
                         .into());
                 }
-                Some(input) => fit(input, given)?,
+                Some(input) => fit(kernel.defined(), input, given)?,
                 None => return Err(unknown_input(&kernel, name).into()),
             }
         }
@@ -114,10 +114,12 @@ impl Loaded {
                 Some(Given::Number(_) | Given::Fill(_)) | None => None,
             })
             .collect();
-        shapes::collect(&files, &mut sizes).map_err(|misfit| match misfit {
-            Misfit::Declared(error) => self.failure(error),
-            Misfit::Rank(mistake) => mistake.into(),
-        })?;
+        shapes::collect(self.kernel.defined(), &files, &mut sizes).map_err(
+            |misfit| match misfit {
+                Misfit::Declared(error) => self.failure(error),
+                Misfit::Rank(mistake) => mistake.into(),
+            },
+        )?;
         Ok(sizes)
     }
 
@@ -190,12 +192,15 @@ fn inferred_rank(shape: &[usize]) -> usize {
 }
 
 /// Whether an input can take what is bound to it.
-fn fit(input: &Input, given: &mut Given) -> Result<(), Mistake> {
+fn fit(graph: &Graph, input: &Input, given: &mut Given) -> Result<(), Mistake> {
     let name = &input.name;
     match (&input.dims, given) {
         (Some(_), Given::File(stored)) => {
             if input.dtype.is_packed() && stored.dtype == DType::U8 {
                 stored.unpack(input.dtype);
+            }
+            if graph.takes_int64(name) {
+                stored.keep_int64();
             }
             if input.dtype.is_stored_as(stored.dtype) {
                 stored.dtype = input.dtype;

@@ -201,6 +201,13 @@ impl Stored {
         self.integers.map(Integer::name)
     }
 
+    /// Reads int64 elements as they are: the input takes them.
+    pub(crate) fn keep_int64(&mut self) {
+        if self.integers == Some(Integer::I64) {
+            (self.dtype, self.integers) = (DType::I64, None);
+        }
+    }
+
     /// Reads the elements.
     pub(crate) fn load(&self) -> Result<Tensor, Mistake> {
         self.load_as(&self.shape)

@@ -3,9 +3,9 @@
 //! In: the declared inputs with the files that are bound to them, and sizes that are known. Out: those sizes and the files'.
 //! Invariant: a file with more or fewer dims than declared differs in dims of size 1 alone, and fits in one way alone.
 
-use postlude::graph::Input;
+use postlude::graph::{Graph, Input};
 use postlude::shape::Dim;
-use postlude::{Error, Sizes, problem};
+use postlude::{DType, Error, Sizes, problem};
 
 use crate::failure::Mistake;
 use crate::files::Stored;
@@ -20,19 +20,23 @@ pub(crate) enum Misfit {
 }
 
 /// Adds the sizes that files tell. Shapes with the declared number of dims come first: they may decide about the others.
-pub(crate) fn collect(files: &[(&Input, &Stored)], sizes: &mut Sizes) -> Result<(), Misfit> {
+pub(crate) fn collect(
+    graph: &Graph,
+    files: &[(&Input, &Stored)],
+    sizes: &mut Sizes,
+) -> Result<(), Misfit> {
     let rank = |input: &Input| input.dims.as_ref().map(Vec::len);
     let (same, mut others): (Vec<_>, Vec<_>) = files.iter().partition(|(input, stored)| {
         rank(input) == Some(stored.shape.len()) || is_foreign(input, stored)
     });
     for (input, stored) in same {
-        problem::collect_sizes(input, stored.dtype, &stored.shape, sizes)
+        problem::collect_sizes(graph, input, (stored.dtype, &stored.shape), sizes)
             .map_err(|error| Misfit::Declared(error.into()))?;
     }
     while !others.is_empty() {
         let mut undecided = Vec::new();
         for &(input, stored) in &others {
-            let mut fitting = fitting(input, stored, sizes);
+            let mut fitting = fitting(graph, input, stored, sizes);
             match fitting.len() {
                 0 => return Err(Misfit::Rank(no_way(input, stored, sizes))),
                 1 => *sizes = fitting.remove(0).1,
@@ -41,7 +45,7 @@ pub(crate) fn collect(files: &[(&Input, &Stored)], sizes: &mut Sizes) -> Result<
         }
         if undecided.len() == others.len() {
             let (input, stored) = undecided[0];
-            return Err(Misfit::Rank(several_ways(input, stored, sizes)));
+            return Err(Misfit::Rank(several_ways(graph, input, stored, sizes)));
         }
         others = undecided;
     }
@@ -50,11 +54,17 @@ pub(crate) fn collect(files: &[(&Input, &Stored)], sizes: &mut Sizes) -> Result<
 
 /// Whether something other than the shape is wrong.
 fn is_foreign(input: &Input, stored: &Stored) -> bool {
-    input.dims.is_none() || input.dtype != stored.dtype
+    let is_kept = stored.dtype == DType::I64;
+    input.dims.is_none() || (input.dtype != stored.dtype && !is_kept)
 }
 
 /// The shapes that a file's can mean, each with all sizes that are known then.
-fn fitting(input: &Input, stored: &Stored, sizes: &Sizes) -> Vec<(Vec<usize>, Sizes)> {
+fn fitting(
+    graph: &Graph,
+    input: &Input,
+    stored: &Stored,
+    sizes: &Sizes,
+) -> Vec<(Vec<usize>, Sizes)> {
     let dims = input.dims.as_deref().unwrap_or_default();
     let fits = |shape: Vec<usize>| {
         let mut known = sizes.clone();
@@ -62,7 +72,7 @@ fn fitting(input: &Input, stored: &Stored, sizes: &Sizes) -> Vec<(Vec<usize>, Si
             Dim::Size(fixed) => *fixed as usize == *size,
             Dim::Name { .. } => true,
         };
-        let collected = problem::collect_sizes(input, stored.dtype, &shape, &mut known);
+        let collected = problem::collect_sizes(graph, input, (stored.dtype, &shape), &mut known);
         (collected.is_ok() && dims.iter().zip(&shape).all(is_fixed)).then_some((shape, known))
     };
     reshaped(&stored.shape, dims.len()).into_iter().filter_map(fits).collect()
@@ -112,10 +122,12 @@ fn no_way(input: &Input, stored: &Stored, sizes: &Sizes) -> Mistake {
     mistake.fix("only dims of size 1 may be more or fewer than declared; reshape the tensor")
 }
 
-fn several_ways(input: &Input, stored: &Stored, sizes: &Sizes) -> Mistake {
+fn several_ways(graph: &Graph, input: &Input, stored: &Stored, sizes: &Sizes) -> Mistake {
     let (name, dims, shape) = (&input.name, expected(input, sizes), &stored.shape);
-    let ways: Vec<String> =
-        fitting(input, stored, sizes).into_iter().map(|(shape, _)| format!("{shape:?}")).collect();
+    let ways: Vec<String> = fitting(graph, input, stored, sizes)
+        .into_iter()
+        .map(|(shape, _)| format!("{shape:?}"))
+        .collect();
     let ways = ways.join(" or ");
     let what =
         format!("`{name}` is declared with dims {dims}, and shape {shape:?} may mean {ways}");

@@ -23,7 +23,7 @@ use crate::inst::Inst;
 use crate::operand::{Def, Operand, Register, Use};
 use crate::shared::{Plan, Region};
 use crate::target::{Architecture, Clusters};
-use crate::types::{B16, B32, B64, F32, Pred, S32, Type, U16, U32, U64};
+use crate::types::{B16, B32, B64, F32, Pred, S32, S64, Type, U16, U32, U64};
 
 pub use control::{Guard, Loop};
 pub use convert::{Half, Packed8};
@@ -186,6 +186,7 @@ immediates! {
     U32: u32;
     B32: u32;
     S32: i32;
+    S64: i64;
     U64: u64;
     B64: u64;
 }

@@ -48,6 +48,7 @@ fn operand(dtype: DType) -> MatrixType {
         DType::F32
         | DType::F8E8M0
         | DType::I32
+        | DType::I64
         | DType::Bool
         | DType::B1
         | DType::I4

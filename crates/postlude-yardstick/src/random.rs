@@ -66,7 +66,7 @@ impl Store {
             DType::F8E5M2 => Some(Store::Float8(Packed8::E5M2)),
             DType::I8 | DType::U8 => Some(Store::Integers),
             DType::I4 | DType::U4 => Some(Store::HalfBytes),
-            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 => None,
+            DType::F8E8M0 | DType::I32 | DType::I64 | DType::Bool | DType::B1 => None,
         }
     }
 
@@ -253,6 +253,7 @@ mod tests {
                 | DType::F8E5M2
                 | DType::F8E8M0
                 | DType::I32
+                | DType::I64
                 | DType::Bool
                 | DType::B1 => (0.0, 1.0, 3.0),
             };

@@ -12,6 +12,7 @@ mod slices;
 mod stochastic;
 mod tf32;
 
+pub(crate) use convert::load_integer;
 pub use convert::{load, round_to, store};
 pub use slices::{load_f32, load_i32, store_f32, store_i32};
 pub(crate) use stochastic::precision;
@@ -41,6 +42,8 @@ pub enum DType {
     U8,
     /// Signed 32-bit integer: indices, zero points, integer accumulators.
     I32,
+    /// Signed 64-bit integer, as frameworks store labels and counts. A kernel declares `i32` and reads the nearest i32.
+    I64,
     /// One byte, 0 or 1.
     Bool,
     /// Packed bits along the last dim, lowest bit first.
@@ -63,7 +66,7 @@ pub enum Elem {
 }
 
 impl DType {
-    /// Every element type, in the order of the documentation.
+    /// Every element type that a kernel declares, in the order of the documentation.
     pub const ALL: [DType; 14] = [
         DType::F32,
         DType::TF32,
@@ -97,6 +100,7 @@ impl DType {
             DType::I8 => "i8",
             DType::U8 => "u8",
             DType::I32 => "i32",
+            DType::I64 => "i64",
             DType::Bool => "bool",
             DType::B1 => "b1",
             DType::I4 => "i4",
@@ -104,7 +108,7 @@ impl DType {
         }
     }
 
-    /// The element type of that name.
+    /// The element type that a kernel declares by that name.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|dtype| dtype.name() == name)
     }
@@ -112,6 +116,7 @@ impl DType {
     /// Bits of one element in memory.
     pub const fn bits(self) -> usize {
         match self {
+            DType::I64 => 64,
             DType::F32 | DType::TF32 | DType::I32 => 32,
             DType::F16 | DType::BF16 => 16,
             DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 | DType::Bool => {
@@ -132,9 +137,9 @@ impl DType {
         self.per_byte() > 1
     }
 
-    /// Whether outputs have this type: halves of bytes are read only.
+    /// Whether outputs have this type: halves of bytes and 64 bits are read only.
     pub const fn is_stored(self) -> bool {
-        !matches!(self, DType::I4 | DType::U4)
+        !matches!(self, DType::I4 | DType::U4 | DType::I64)
     }
 
     /// What holds the same values in whole bytes.
@@ -162,7 +167,7 @@ impl DType {
             | DType::F8E4M3
             | DType::F8E5M2
             | DType::F8E8M0 => Elem::F32,
-            DType::I8 | DType::U8 | DType::I4 | DType::U4 | DType::I32 => Elem::I32,
+            DType::I8 | DType::U8 | DType::I4 | DType::U4 | DType::I32 | DType::I64 => Elem::I32,
             DType::Bool | DType::B1 => Elem::Bool,
         }
     }
@@ -184,7 +189,13 @@ impl DType {
                 Some(Elem::F32)
             }
             DType::I8 | DType::U8 => Some(Elem::I32),
-            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => None,
+            DType::F8E8M0
+            | DType::I32
+            | DType::I64
+            | DType::Bool
+            | DType::B1
+            | DType::I4
+            | DType::U4 => None,
         }
     }
 

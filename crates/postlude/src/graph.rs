@@ -8,6 +8,7 @@ mod accuracy;
 #[cfg(feature = "cuda")]
 mod canonical;
 mod computed;
+mod int64;
 mod merge;
 mod op;
 mod ops;

@@ -16,7 +16,8 @@ pub(crate) fn start(tensor: TensorView<'_>) -> usize {
 
 /// Where a tensor lies.
 pub(crate) fn placement(tensor: TensorView<'_>) -> Placement {
-    Placement::at(tensor.strides().to_vec(), start(tensor) as u64)
+    let lies = Placement::at(tensor.strides().to_vec(), start(tensor) as u64);
+    lies.of_dtype(tensor.dtype())
 }
 
 /// Where the tensors of a call on host memory would lie, outputs without gaps.

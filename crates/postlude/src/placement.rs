@@ -14,6 +14,8 @@ pub struct Placement {
     /// Where the first dim numbers tensors of a list: one more than the most steps of the first stride that one of them lies
     /// from the address. A table says how many steps each does. `None` where they lie one stride apart.
     pub list: Option<usize>,
+    /// Whether it is of int64, of which a kernel reads the nearest i32.
+    pub is_int64: bool,
 }
 
 /// Where everything lies.
@@ -43,13 +45,25 @@ impl Placement {
 
     /// A tensor whose first element has this address.
     pub fn at(strides: Vec<isize>, address: u64) -> Placement {
-        Placement { strides, start: address % Placement::PERIOD, list: None }
+        Placement { strides, start: address % Placement::PERIOD, list: None, is_int64: false }
     }
 
     /// The same as a list whose tensors lie up to as many steps of the first stride, less one, from the address.
     #[must_use]
     pub fn listed(self, steps: usize) -> Placement {
         Placement { list: Some(steps), ..self }
+    }
+
+    /// The same with elements of this type.
+    #[must_use]
+    pub(crate) fn of_dtype(self, dtype: DType) -> Placement {
+        Placement { is_int64: dtype == DType::I64, ..self }
+    }
+
+    /// The type of its elements, which are declared as this one.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn dtype(&self, declared: DType) -> DType {
+        if self.is_int64 { DType::I64 } else { declared }
     }
 
     /// What the address of the first element is a multiple of, in bytes.
@@ -112,6 +126,13 @@ impl Placements {
             inputs: graph.inputs().iter().map(input).collect(),
             outputs: graph.outputs().iter().map(|output| packed(&output.dims)).collect(),
         }
+    }
+
+    /// The places of inputs that are of int64.
+    pub(crate) fn int64_inputs(&self) -> Vec<usize> {
+        let inputs = self.inputs.iter().enumerate();
+        let wide = inputs.filter(|(_, it)| it.as_ref().is_some_and(|it| it.is_int64));
+        wide.map(|(place, _)| place).collect()
     }
 
     /// Where an input lies.

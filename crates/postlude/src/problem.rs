@@ -18,6 +18,7 @@ use crate::shape::Dim;
 use crate::tensor::{TensorView, TensorViewMut, has_own_places};
 
 pub use argument::Argument;
+use checks::check_dtype;
 pub use error::BindError;
 use same::with_same_sizes;
 pub(crate) use segments::Segments;
@@ -144,7 +145,7 @@ impl Problem {
                 (None, Some(_)) => return Err(BindError::WantsScalar { name: name() }),
                 (Some(_), None) => return Err(BindError::WantsTensor { name: name() }),
                 (Some(_), Some((dtype, shape))) => {
-                    collect_sizes(input, *dtype, shape, &mut sizes)?;
+                    collect_sizes(graph, input, (*dtype, shape), &mut sizes)?;
                 }
             }
         }
@@ -227,10 +228,12 @@ impl Problem {
                     return Err(BindError::WantsTensor { name: input.name.clone() });
                 }
                 (Some(_), Argument::Tensor(tensor)) => {
-                    collect_sizes(input, tensor.dtype(), tensor.shape(), &mut sizes)?;
+                    let given = (tensor.dtype(), tensor.shape());
+                    collect_sizes(graph, input, given, &mut sizes)?;
                 }
                 (Some(_), Argument::View(view)) => {
-                    collect_sizes(input, view.dtype(), view.shape(), &mut sizes)?;
+                    let given = (view.dtype(), view.shape());
+                    collect_sizes(graph, input, given, &mut sizes)?;
                 }
             }
         }
@@ -292,7 +295,8 @@ impl Problem {
                 (None, Some(_)) => return Err(BindError::WantsScalar { name: name() }),
                 (Some(_), None) => return Err(BindError::WantsTensor { name: name() }),
                 (Some(dims), Some(tensor)) => {
-                    self.check_tensor(&input.name, (input.dtype, dims), tensor)?;
+                    check_dtype(graph, input, tensor.dtype())?;
+                    self.check_shape(&input.name, dims, tensor.shape())?;
                 }
             }
         }
@@ -494,20 +498,21 @@ fn size_of(dim: &Dim, sizes: &Sizes) -> Result<usize, BindError> {
 /// use postlude::{DType, Kernel, Sizes, problem};
 /// let kernel = Kernel::infer("D = A @ B", &Default::default())?;
 /// let mut sizes = Sizes::from([("K".to_owned(), 3)]);
-/// problem::collect_sizes(&kernel.defined().inputs()[0], DType::BF16, &[2, 3], &mut sizes)?;
+/// let graph = kernel.defined();
+/// problem::collect_sizes(graph, &graph.inputs()[0], (DType::BF16, &[2, 3]), &mut sizes)?;
 /// assert_eq!(sizes["M"], 2);
 /// # Ok::<(), postlude::Error>(())
 /// ```
 pub fn collect_sizes(
+    graph: &Graph,
     input: &Input,
-    dtype: DType,
-    shape: &[usize],
+    (dtype, shape): (DType, &[usize]),
     sizes: &mut Sizes,
 ) -> Result<(), BindError> {
     let name = || input.name.clone();
     let Some(dims) = &input.dims else { return Err(BindError::WantsScalar { name: name() }) };
-    if dtype != input.dtype && !input.dtype.is_stored_as(dtype) {
-        return Err(BindError::DType { name: name(), declared: input.dtype, given: dtype });
+    if !input.dtype.is_stored_as(dtype) {
+        check_dtype(graph, input, dtype)?;
     }
     if shape.len() != dims.len() {
         return Err(BindError::Rank { name: name(), declared: dims.len(), given: shape.len() });

@@ -105,6 +105,7 @@ pub(super) fn descr(dtype: DType) -> Option<&'static str> {
         DType::I8 => Some("|i1"),
         DType::U8 | DType::B1 | DType::I4 | DType::U4 | DType::F8E8M0 => Some("|u1"),
         DType::I32 => Some("<i4"),
+        DType::I64 => Some("<i8"),
         DType::Bool => Some("|b1"),
         DType::BF16 | DType::F8E4M3 | DType::F8E5M2 => None,
     }

@@ -178,6 +178,7 @@ fn to_format(dtype: DType, shape: &[usize]) -> (Dtype, Vec<usize>) {
         DType::I8 => Dtype::I8,
         DType::U8 | DType::B1 | DType::I4 | DType::U4 => Dtype::U8,
         DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
         DType::Bool => Dtype::BOOL,
     };
     (dtype, shape)

@@ -71,7 +71,7 @@ const fn range(dtype: DType) -> Option<[f64; 2]> {
         DType::U8 => Some([0.0, 255.0]),
         DType::I4 => Some([-8.0, 7.0]),
         DType::U4 => Some([0.0, 15.0]),
-        DType::I32 => Some([i32::MIN as f64, i32::MAX as f64]),
+        DType::I32 | DType::I64 => Some([i32::MIN as f64, i32::MAX as f64]),
         DType::F32
         | DType::TF32
         | DType::F16

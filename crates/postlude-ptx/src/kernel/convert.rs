@@ -4,7 +4,7 @@ use crate::inst::Inst;
 use crate::modifier::{Rounding, Saturation};
 use crate::operand::{Def, DefVector, Use, UseVector};
 use crate::target::{Architecture, Float8};
-use crate::types::{B16, B32, B64, F32, S32, Scalar, Type, U16, U32, U64};
+use crate::types::{B16, B32, B64, F32, S32, S64, Scalar, Type, U16, U32, U64};
 
 use super::{Kernel, Reg, Src};
 
@@ -123,6 +123,11 @@ impl<'k, A: Architecture> Kernel<'k, A> {
     /// The nearest integer, ties to even; out of range the limit, NaN 0.
     pub fn nearest_s32(self, value: impl Into<Src<'k, F32>>) -> Reg<'k, S32> {
         self.convert(Rounding::NearestWhole, Saturation::None, value)
+    }
+
+    /// The 32-bit integer that is nearest to one of 64 bits.
+    pub fn nearest_s32_of_s64(self, value: impl Into<Src<'k, S64>>) -> Reg<'k, S32> {
+        self.convert(Rounding::None, Saturation::Range, value)
     }
 
     /// The nearest 8-bit integer in 32 bits, ties to even; out of range the limit.

@@ -16,7 +16,9 @@ use postlude_ptx::modifier::{
 };
 use postlude_ptx::target::{Architecture, CpAsync, Sm80, Sm90a, Sm100a, Tma, Wgmma};
 use postlude_ptx::text;
-use postlude_ptx::types::{B16, B32, B64, BF16x2, F16x2, F32, Pred, S32, Scalar, U16, U32, U64};
+use postlude_ptx::types::{
+    B16, B32, B64, BF16x2, F16x2, F32, Pred, S32, S64, Scalar, U16, U32, U64,
+};
 
 use crate::ptxas;
 
@@ -32,6 +34,7 @@ fn integers<A: Architecture>(k: Kernel<'_, A>) {
     let wide = a.mad_wide(4, a.mul_wide(b));
     let _ = (((wide + 1_u64) * wide) & 0xffff_ffff_0000_0000_u64) << 7;
     let _ = wide / 3_u64;
+    let _ = k.nearest_s32_of_s64(wide.cast::<S64>());
     let short = k.truncate_u16(a);
     let _ = k.widen_u16((short + 1_u16) ^ short);
     let _ = k.truncate(wide);

@@ -76,7 +76,7 @@ fn ulp(dtype: DType, size: f64) -> f64 {
         DType::F8E8M0 => (0, -127),
         DType::F32 => (23, -126),
         DType::I8 | DType::U8 | DType::I4 | DType::U4 => return 0.0,
-        DType::I32 | DType::Bool | DType::B1 => return 0.0,
+        DType::I32 | DType::I64 | DType::Bool | DType::B1 => return 0.0,
     };
     let exponent = if size > 0.0 { size.log2().floor() as i32 } else { smallest };
     f64::from(exponent.max(smallest) - fraction).exp2()
@@ -193,7 +193,7 @@ fn are_numbers(dtype: DType, bytes: &[u8]) -> bool {
         DType::BF16 => halves(0x7f80),
         DType::F16 => halves(0x7c00),
         DType::I8 | DType::U8 | DType::I4 | DType::U4 => true,
-        DType::I32 | DType::Bool | DType::B1 => true,
+        DType::I32 | DType::I64 | DType::Bool | DType::B1 => true,
         // Looked at one by one.
         DType::F32 | DType::TF32 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => false,
     }

@@ -27,6 +27,7 @@ pub(crate) fn sums(row: &Row, alpha: f64) -> (f64, f64) {
         | DType::F32
         | DType::F8E8M0
         | DType::I32
+        | DType::I64
         | DType::Bool
         | DType::B1
         | DType::I4

@@ -37,7 +37,7 @@ impl Element {
             DType::I8 => Element::I8,
             DType::U8 => Element::U8,
             DType::I32 => Element::I32,
-            DType::F8E8M0 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => {
+            DType::F8E8M0 | DType::I64 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => {
                 panic!("compiler bug: the suite asks cuBLASLt for {dtype}")
             }
         }
@@ -68,6 +68,7 @@ impl Compute {
             | DType::F8E5M2
             | DType::F8E8M0
             | DType::I32
+            | DType::I64
             | DType::Bool
             | DType::B1
             | DType::I4

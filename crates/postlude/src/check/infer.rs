@@ -337,7 +337,11 @@ fn declare(
     bindings: &Bindings,
     names: &[&str],
 ) -> Result<Declared, CheckError> {
-    let bound = bindings.names.get(seen.name).copied();
+    // An int64 tensor binds to what is declared i32.
+    let bound = bindings.names.get(seen.name).map(|bound| match *bound {
+        Bound::Tensor(DType::I64, rank) => Bound::Tensor(DType::I32, rank),
+        bound => bound,
+    });
     if let Some(side) = side {
         let pair = if side == 0 { ["M", "K"] } else { ["K", "N"] };
         let dims = seen.oriented(pair);

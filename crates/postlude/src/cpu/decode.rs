@@ -160,7 +160,7 @@ macro_rules! with_decoder {
             DType::F8E5M2 => $function::<decode::F8E5M2>($($argument),*),
             DType::I8 => $function::<decode::I8>($($argument),*),
             DType::U8 => $function::<decode::U8>($($argument),*),
-            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => panic!("compiler bug: {} is no operand of a product", $dtype),
+            DType::F8E8M0 | DType::I32 | DType::I64 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => panic!("compiler bug: {} is no operand of a product", $dtype),
         }
     };
 }

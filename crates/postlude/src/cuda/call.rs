@@ -491,6 +491,9 @@ impl PreparedCall {
         let (problem, placements) = (&checked.problem, &checked.placements);
         let planning = Planning { program, problem, placements, chip: chip(device)? };
         let planned = planning.accept(&self.planned.schedule())?;
+        if planned.placements().int64_inputs() != self.planned.placements().int64_inputs() {
+            return Err(RuntimeError::Width.into());
+        }
         let earlier = (
             std::mem::take(&mut self.earlier),
             std::mem::take(&mut self.sums),

@@ -179,5 +179,6 @@ pub(super) fn between_launches(
 /// Where a tensor lies; one without elements is in nobody's way.
 fn placement(tensor: &DeviceTensor) -> Placement {
     let address = if tensor.is_empty() { 0 } else { tensor.address };
-    Placement { list: tensor.list_steps(), ..Placement::at(tensor.strides.clone(), address) }
+    let lies = Placement::at(tensor.strides.clone(), address).of_dtype(tensor.dtype);
+    Placement { list: tensor.list_steps(), ..lies }
 }

@@ -1,4 +1,4 @@
-//! The code that a kernel has so far: one function for each schedule and GPU.
+//! The code that a kernel has so far: one function for each schedule, GPU and choice of inputs that are of int64.
 //!
 //! Invariant: sizes, the grid's limit and the order of tiles are not part of a schedule's code, so calls that differ in them alone share a
 //! function, and nothing is emitted or printed again for them.
@@ -22,10 +22,10 @@ pub(super) struct Program {
 /// A place for a program; whoever holds it first emits and loads.
 type Place = Arc<Mutex<Option<Program>>>;
 
-/// Programs by the number of their GPU and the part of the schedule that decides their code.
+/// Programs by the number of their GPU, the part of the schedule that decides their code, and the inputs that are of int64.
 #[derive(Default)]
 pub(super) struct Programs {
-    places: Mutex<HashMap<(u32, Schedule), Place>>,
+    places: Mutex<HashMap<(u32, Schedule, Vec<usize>), Place>>,
 }
 
 impl Programs {
@@ -39,7 +39,8 @@ impl Programs {
         let code = planned.schedule().code();
         let place = {
             let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
-            places.entry((device.ordinal(), code)).or_default().clone()
+            let int64 = planned.placements().int64_inputs();
+            places.entry((device.ordinal(), code, int64)).or_default().clone()
         };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*place {

@@ -6,6 +6,11 @@
 use super::narrow::{BF16, F8E4M3, F8E5M2, F16};
 use super::{DType, nibble, scale, tf32};
 
+/// The i32 that is nearest to an integer of 64 bits: what every engine reads.
+pub(super) fn nearest_i32(value: i64) -> i32 {
+    value.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+}
+
 /// The value of element `index` of a contiguous buffer.
 pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
     match dtype {
@@ -19,10 +24,19 @@ pub fn load(dtype: DType, bytes: &[u8], index: usize) -> f64 {
         DType::I8 => bytes[index] as i8 as f64,
         DType::U8 => bytes[index] as f64,
         DType::I32 => i32::from_le_bytes(array(bytes, index)) as f64,
+        DType::I64 => f64::from(nearest_i32(i64::from_le_bytes(array(bytes, index)))),
         DType::Bool => truth(bytes[index] != 0),
         DType::B1 => truth((bytes[index / 8] >> (index % 8)) & 1 != 0),
         DType::I4 => f64::from(nibble::signed(nibble::read(bytes, index))),
         DType::U4 => f64::from(nibble::read(bytes, index)),
+    }
+}
+
+/// The number that element `index` is, where messages show it: of int64 not only the nearest i32.
+pub(crate) fn load_integer(dtype: DType, bytes: &[u8], index: usize) -> i64 {
+    match dtype {
+        DType::I64 => i64::from_le_bytes(array(bytes, index)),
+        other => load(other, bytes, index) as i64,
     }
 }
 
@@ -39,7 +53,7 @@ pub fn round_to(dtype: DType, value: f64) -> f64 {
         // `as` saturates and takes NaN to 0.
         DType::I8 => value.round_ties_even() as i8 as f64,
         DType::U8 => value.round_ties_even() as u8 as f64,
-        DType::I32 => value.round_ties_even() as i32 as f64,
+        DType::I32 | DType::I64 => value.round_ties_even() as i32 as f64,
         DType::I4 => f64::from(nibble::clamp_signed(value.round_ties_even() as i32)),
         DType::U4 => f64::from(nibble::clamp_unsigned(value.round_ties_even() as i32)),
         DType::Bool | DType::B1 => truth(value != 0.0),
@@ -59,6 +73,7 @@ pub fn store(dtype: DType, bytes: &mut [u8], index: usize, value: f64) {
         DType::I8 => bytes[index] = value.round_ties_even() as i8 as u8,
         DType::U8 => bytes[index] = value.round_ties_even() as u8,
         DType::I32 => put(bytes, index, (value.round_ties_even() as i32).to_le_bytes()),
+        DType::I64 => put(bytes, index, (value.round_ties_even() as i64).to_le_bytes()),
         DType::Bool => bytes[index] = (value != 0.0) as u8,
         DType::B1 => {
             let bit = 1 << (index % 8);

@@ -7,6 +7,7 @@
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
+use super::convert::nearest_i32;
 use super::narrow::{BF16, F8E4M3, F8E5M2};
 use super::{DType, nibble, scale, tf32};
 
@@ -33,6 +34,7 @@ pub fn load_f32(dtype: DType, bytes: &[u8], start: usize, out: &mut [f32]) {
         DType::I8 => read(bytes, start, out, |[byte]| f32::from(byte as i8)),
         DType::U8 => read(bytes, start, out, |[byte]| f32::from(byte)),
         DType::I32 => read(bytes, start, out, |code| i32::from_le_bytes(code) as f32),
+        DType::I64 => read(bytes, start, out, |code| nearest_i32(i64::from_le_bytes(code)) as f32),
         DType::Bool => read(bytes, start, out, |[byte]| f32::from(u8::from(byte != 0))),
         DType::B1 => read_bits(bytes, start, out, |bit| f32::from(u8::from(bit))),
         DType::I4 => read_nibbles(bytes, start, out, |bits| nibble::signed(bits) as f32),
@@ -62,6 +64,7 @@ pub fn load_i32(dtype: DType, bytes: &[u8], start: usize, out: &mut [i32]) {
         DType::I8 => read(bytes, start, out, |[byte]| i32::from(byte as i8)),
         DType::U8 => read(bytes, start, out, |[byte]| i32::from(byte)),
         DType::I32 => read(bytes, start, out, i32::from_le_bytes),
+        DType::I64 => read(bytes, start, out, |code| nearest_i32(i64::from_le_bytes(code))),
         DType::Bool => read(bytes, start, out, |[byte]| i32::from(byte != 0)),
         DType::B1 => read_bits(bytes, start, out, i32::from),
         DType::I4 => read_nibbles(bytes, start, out, nibble::signed),
@@ -84,6 +87,9 @@ pub fn store_f32(dtype: DType, bytes: &mut [u8], start: usize, values: &[f32]) {
         }
         DType::U8 => write(bytes, start, values, |value| [round_to_i32(value).clamp(0, 255) as u8]),
         DType::I32 => write(bytes, start, values, |value| round_to_i32(value).to_le_bytes()),
+        DType::I64 => {
+            write(bytes, start, values, |value| i64::from(round_to_i32(value)).to_le_bytes());
+        }
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0.0)]),
         DType::B1 => write_bits(bytes, start, values, |value| value != 0.0),
         DType::I4 => {
@@ -114,6 +120,7 @@ pub fn store_i32(dtype: DType, bytes: &mut [u8], start: usize, values: &[i32]) {
         DType::I8 => write(bytes, start, values, |value| [value.clamp(-128, 127) as u8]),
         DType::U8 => write(bytes, start, values, |value| [value.clamp(0, 255) as u8]),
         DType::I32 => write(bytes, start, values, i32::to_le_bytes),
+        DType::I64 => write(bytes, start, values, |value| i64::from(value).to_le_bytes()),
         DType::Bool => write(bytes, start, values, |value| [u8::from(value != 0)]),
         DType::B1 => write_bits(bytes, start, values, |value| value != 0),
         DType::I4 => write_nibbles(bytes, start, values, nibble::clamp_signed),

@@ -20,6 +20,7 @@ pub(crate) const fn precision(to: DType) -> Option<(i32, i32)> {
         | DType::I8
         | DType::U8
         | DType::I32
+        | DType::I64
         | DType::Bool
         | DType::B1
         | DType::I4

@@ -71,7 +71,9 @@ impl List {
         let mut strides = tensor.strides().to_vec();
         strides[0] = (List::STEP * 8 / bits) as isize;
         Some(List {
-            placement: Placement::at(strides, start as u64).listed(steps(0) + 1),
+            placement: Placement::at(strides, start as u64)
+                .listed(steps(0) + 1)
+                .of_dtype(tensor.dtype()),
             bytes: start + steps(0) * List::STEP + behind,
             start,
             steps: (0..count).map(|batch| steps(batch) as u32).collect(),

@@ -34,6 +34,7 @@ impl BoundProgram {
         problem: &Problem,
         placements: &Placements,
     ) -> Result<BoundProgram, LowerRefusal> {
+        let program = &reading(program, placements);
         let (graph, views) = (program.graph(), program.views());
         let own = views.problem(graph, &problem.with_swap(program.swap_ab));
         views.refuse(graph, &own)?;
@@ -95,4 +96,15 @@ impl BoundProgram {
         let program = &self.program;
         program.views().settle(program.graph(), parameters, &self.problem, &self.call);
     }
+}
+
+/// The program that reads the tensors of a call: integers of 64 bits are loaded as such.
+fn reading(program: &Arc<TileProgram>, placements: &Placements) -> Arc<TileProgram> {
+    let places = placements.int64_inputs();
+    if places.is_empty() {
+        return program.clone();
+    }
+    let mut own = TileProgram::clone(program);
+    own.graph = own.graph.with_int64(|place| places.contains(&program.views().source(place)));
+    Arc::new(own)
 }

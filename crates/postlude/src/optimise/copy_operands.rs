@@ -74,7 +74,9 @@ const fn moved_as(dtype: DType) -> DType {
         DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 => DType::I8,
         DType::TF32 | DType::F32 => DType::F32,
         DType::F16 | DType::BF16 | DType::I32 | DType::Bool => dtype,
-        DType::B1 | DType::I4 | DType::U4 => panic!("compiler bug: operands are not packed"),
+        DType::I64 | DType::B1 | DType::I4 | DType::U4 => {
+            panic!("compiler bug: a dtype that no operand is copied in")
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! In: a graph and a problem whose sizes are known. Out: the first rule that they break.
 
-use crate::graph::{Axes, Binary, Columns, Fold, Graph, Node, NodeId, Op, Over, Run, Top};
+use crate::dtype::DType;
+use crate::graph::{Axes, Binary, Columns, Fold, Graph, Input, Node, NodeId, Op, Over, Run, Top};
 use crate::shape::Dim;
 
 use super::{BindError, MOST_ELEMENTS, Problem, size_of};
@@ -103,6 +104,17 @@ impl Problem {
         } else {
             Err(BindError::TooLarge)
         }
+    }
+}
+
+/// Whether an input takes elements of this type: its own, or int64 where it takes that.
+pub(super) fn check_dtype(graph: &Graph, input: &Input, given: DType) -> Result<(), BindError> {
+    let (name, declared) = (input.name.clone(), input.dtype);
+    match (declared, given) {
+        _ if declared == given => Ok(()),
+        (DType::I32, DType::I64) if graph.takes_int64(&name) => Ok(()),
+        (DType::I32, DType::I64) => Err(BindError::Int64 { name }),
+        _ => Err(BindError::DType { name, declared, given }),
     }
 }
 

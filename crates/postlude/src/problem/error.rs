@@ -18,6 +18,10 @@ pub enum BindError {
     WantsTensor { name: String },
     #[error("`{name}` is declared {declared}, but {given} was given")]
     DType { name: String, declared: DType, given: DType },
+    #[error(
+        "`{name}` is i32 and computed with, but int64 was given: int64 binds where integers are indices, ends or counts, or are only compared"
+    )]
+    Int64 { name: String },
     #[error("`{name}` is declared with {declared} dims, but has {given}")]
     Rank { name: String, declared: usize, given: usize },
     #[error("`{name}` has size {given} along `{dim}`, which is {known}")]
@@ -72,6 +76,7 @@ impl BindError {
             | BindError::WantsScalar { .. }
             | BindError::WantsTensor { .. }
             | BindError::DType { .. }
+            | BindError::Int64 { .. }
             | BindError::Rank { .. }
             | BindError::Size { .. }
             | BindError::Unsized { .. }
@@ -99,6 +104,12 @@ impl BindError {
                 Some(format!("give {it}: `--size {}`, or bind {input}", given.join(",")))
             }
             BindError::Multiple { dim, by, .. } => Some(format!("make `{dim}` {}", multiple(*by))),
+            BindError::Int64 { .. } => Some(
+                "convert the data to int32 (`.to(torch.int32)`, `.astype(numpy.int32)`)".to_owned(),
+            ),
+            BindError::DType { declared, given: DType::I64, .. } => {
+                Some(format!("convert the data to {declared}"))
+            }
             BindError::DType { declared, .. } => {
                 Some(format!("convert the data to {declared}, or declare what it is"))
             }

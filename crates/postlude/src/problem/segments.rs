@@ -60,7 +60,7 @@ fn read(ends: TensorView<'_>) -> impl Iterator<Item = i64> + '_ {
     let stride = ends.strides().first().copied().unwrap_or(0);
     (0..count).map(move |place| {
         let at = ends.offset() as isize + place * stride;
-        dtype::load(ends.dtype(), ends.bytes(), at as usize) as i64
+        dtype::load_integer(ends.dtype(), ends.bytes(), at as usize)
     })
 }
 

@@ -105,6 +105,10 @@ pub enum RuntimeError {
     NotDeviceMemory { name: String },
     #[error("`{name}` starts at {address:#x}, which is not aligned to its {dtype}")]
     Alignment { name: String, address: u64, dtype: DType },
+    #[error(
+        "inputs are int64 now, or were when the call was prepared, and its code loads the others"
+    )]
+    Width,
     #[error("`{name}` reaches outside the address space")]
     Reach { name: String },
     #[error("`{name}` packs its last dim into bytes and has to be contiguous")]
@@ -235,6 +239,7 @@ impl RuntimeError {
             E::ClusterMismatch { .. } | E::Threads { .. } | E::SharedMemory { .. } => return None,
             E::Parameters { .. } | E::CopyRange { .. } | E::MissingOutput { .. } => return None,
             E::UnknownOutput { .. } | E::Rank { .. } | E::Alignment { .. } => return None,
+            E::Width => "prepare a call for each".to_owned(),
             E::HalfBytes { .. } => "copy it to contiguous memory first".to_owned(),
             E::Reach { .. } | E::Packed { .. } | E::ParameterMismatch { .. } => return None,
         };

@@ -114,7 +114,8 @@ fn bind(
                 return Err(BindError::WantsTensor { name: name() });
             }
             (Some(_), Some(DeviceArgument::Tensor(tensor))) => {
-                problem::collect_sizes(input, tensor.dtype, &tensor.shape, &mut sizes)?;
+                let given = (tensor.dtype, &*tensor.shape);
+                problem::collect_sizes(graph, input, given, &mut sizes)?;
             }
         }
     }

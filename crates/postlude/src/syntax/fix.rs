@@ -110,6 +110,10 @@ impl SyntaxError {
             E::LeadingOperator { operator: o, .. } => Some(format!(
                 "end the line before with `{o}`, or put the whole value in parentheses"
             )),
+            E::UnknownDtype { meant: Some("i32"), name, .. } if is_64_bits(name) => Some(
+                "write `i32`: int64 arrays bind to `i32` inputs that are indices, ends or counts"
+                    .to_owned(),
+            ),
             E::UnknownDtype { meant: Some(meant), .. } => write(meant),
             E::UnknownDtype { meant: None, .. } | E::DtypeNotInThisVersion { .. } => {
                 Some(format!("the dtypes are {}", DType::ALL.map(DType::name).join(" ")))
@@ -139,6 +143,11 @@ impl SyntaxError {
             | E::ExpectedAfter { .. } => None,
         }
     }
+}
+
+/// Whether a name of another language is that of integers of 64 bits.
+fn is_64_bits(name: &str) -> bool {
+    matches!(&*name.to_lowercase(), "i64" | "int64" | "long")
 }
 
 fn closer_of(opener: char) -> &'static str {

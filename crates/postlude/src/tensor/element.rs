@@ -14,7 +14,7 @@ mod sealed {
 
 pub(super) use sealed::Sealed;
 
-/// A number type of Rust that is an element type of Postlude: `f32`, [`half::f16`], [`half::bf16`], `i32`, `i8`, `u8`.
+/// A number type of Rust that is an element type of Postlude: `f32`, [`half::f16`], [`half::bf16`], `i32`, `i64`, `i8`, `u8`.
 ///
 /// Element types without one (`f8e4m3`, `f8e5m2`, `bool`, `b1`, `i4`, `u4`) are bytes: [`TensorView::from_bytes`](super::TensorView::from_bytes).
 pub trait Element: Copy + Sealed + 'static {
@@ -40,4 +40,4 @@ macro_rules! elements {
     )*};
 }
 
-elements! { f32 => F32, f16 => F16, bf16 => BF16, i32 => I32, i8 => I8, u8 => U8 }
+elements! { f32 => F32, f16 => F16, bf16 => BF16, i32 => I32, i64 => I64, i8 => I8, u8 => U8 }

@@ -159,6 +159,7 @@ fn note(dtype: DType) -> &'static str {
         DType::F8E8M0 => "powers of two, 2^-127 to 2^127: scales; no sign, no zero; saturates",
         DType::I8 | DType::U8 => "saturates",
         DType::I32 => "indices, zero points; saturates",
+        DType::I64 => "never declared",
         DType::Bool => "one byte, 0 or 1",
         DType::B1 => {
             "packed bits along the last dim, lowest bit first; its size is a multiple of 8"

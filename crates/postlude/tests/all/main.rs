@@ -9,6 +9,7 @@ mod forked;
 mod functions;
 mod gradients;
 mod grouped;
+mod int64;
 mod layering;
 mod library;
 mod lists;

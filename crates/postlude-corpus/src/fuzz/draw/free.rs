@@ -208,7 +208,8 @@ impl Draw {
             | DType::F8E4M3
             | DType::F8E5M2
             | DType::F8E8M0
-            | DType::I32 => self.about(x),
+            | DType::I32
+            | DType::I64 => self.about(x),
         };
         let positive = self.is_positive(x) || matches!(to, DType::U8 | DType::U4 | DType::F8E8M0);
         let value = self.assign(format!("{to}({{}})"), &[x], ty, about);

@@ -90,7 +90,13 @@ fn element(dtype: DType, bits: &mut Bits) -> Vec<u8> {
         DType::F8E4M3 => vec![(random % 64) as u8 | (random >> 8) as u8 & 0x80],
         DType::F8E5M2 => vec![(random % 64) as u8 | (random >> 8) as u8 & 0x80],
         DType::I8 | DType::U8 => vec![random as u8],
-        DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => {
+        DType::F8E8M0
+        | DType::I32
+        | DType::I64
+        | DType::Bool
+        | DType::B1
+        | DType::I4
+        | DType::U4 => {
             unreachable!("no operand")
         }
     }

@@ -94,7 +94,7 @@ fn spots(call: &PreparedCall) -> (Vec<Option<Spot>>, u64) {
     let inputs = graph.inputs().iter().zip(&placements.inputs).map(|(input, placement)| {
         let between = input.computed.is_some() && input.result_place().is_none();
         let placed = placement.as_ref().filter(|_| !between).zip(input.dims.as_ref());
-        placed.map(|(it, dims)| (input.dtype, dims, it, input.computed.is_none()))
+        placed.map(|(it, dims)| (it.dtype(input.dtype), dims, it, input.computed.is_none()))
     });
     let outputs = graph.outputs().iter().zip(&placements.outputs);
     let outputs =

@@ -107,6 +107,12 @@ impl Views {
         Ok(Views { inputs, of_inputs, of_outputs, windows, divided: self.divided, whole: false })
     }
 
+    /// The tensor of the call that an input is, or is a view of.
+    pub(crate) fn source(&self, input: usize) -> usize {
+        let view = input.checked_sub(self.inputs).map(|view| &self.of_inputs[view]);
+        view.filter(|view| view.number.is_none()).map_or(input, |view| view.of)
+    }
+
     /// The window of an input's columns, by its number.
     pub(crate) fn input_window(&self, input: usize) -> Option<usize> {
         self.of_inputs.get(input.checked_sub(self.inputs)?)?.window
@@ -303,7 +309,7 @@ impl View {
             strides.remove(dim);
         }
         let start = start.rem_euclid(Placement::PERIOD as i64) as u64;
-        Placement { strides, start, list: placement.list }
+        Placement { strides, start, ..*placement }
     }
 }
 

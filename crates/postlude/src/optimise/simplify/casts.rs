@@ -60,7 +60,7 @@ fn includes(to: DType, from: DType) -> bool {
         // Eight-bit floats have fewer bits of exponent and of fraction than either.
         DType::F16 | DType::BF16 => from == to || from.is_fp8(),
         DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => from == to,
-        DType::I32 => from.elem() == Elem::I32,
+        DType::I32 | DType::I64 => from.elem() == Elem::I32,
         DType::I8 => matches!(from, DType::I8 | DType::I4 | DType::U4),
         DType::U8 => matches!(from, DType::U8 | DType::U4),
         DType::I4 | DType::U4 => from == to,

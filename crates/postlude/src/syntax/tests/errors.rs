@@ -424,6 +424,12 @@ fn signatures() {
         let expected = format!("unknown dtype `{written}` | {written} | write `{meant}`");
         assert_eq!(shown(&with_input(&format!("A: {written}[M, K]"))), [expected]);
     }
+    for written in ["i64", "int64", "long"] {
+        let cure =
+            "write `i32`: int64 arrays bind to `i32` inputs that are indices, ends or counts";
+        let expected = format!("unknown dtype `{written}` | {written} | {cure}");
+        assert_eq!(shown(&with_input(&format!("t: {written}[M]"))), [expected]);
+    }
     let all = "the dtypes are f32 tf32 f16 bf16 f8e4m3 f8e5m2 f8e8m0 i8 u8 i32 bool b1 i4 u4";
     for (input, expected) in [
         ("A: tensor[M]", format!("unknown dtype `tensor` | tensor | {all}")),

@@ -42,7 +42,7 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
 }
 
 variants! { BindError, BIND_ERRORS, bind_variant:
-    Missing Unknown SameAs WantsScalar WantsTensor DType Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex TooFew
+    Missing Unknown SameAs WantsScalar WantsTensor DType Int64 Rank Size Unsized Multiple SplitSize UnknownDim TooLarge IndexRange NoIndex TooFew
     InputCount OutputCount SelfOverlap Moved SegmentEnd OtherProblem
 }
 
@@ -353,6 +353,7 @@ pub(crate) fn bind_rows() -> Vec<Row> {
         row("WantsScalar", "a tensor as `alpha`".into(), call(|a, _| _ = a.insert("alpha".into(), zeros(DType::F32, &[])))),
         row("WantsTensor", "a number as `B`".into(), call(|a, _| _ = a.insert("B".into(), Argument::Scalar(0.0)))),
         row("DType", "bf16 data as `A`".into(), call(|a, _| _ = a.insert("A".into(), zeros(DType::BF16, &[2, 3])))),
+        row("Int64", "int64 data as `t` in `D = A @ B * t`".into(), found(&BindError::Int64 { name: "t".into() })),
         row("Rank", "a vector as `A`".into(), call(|a, _| _ = a.insert("A".into(), zeros(DType::F32, &[3])))),
         row("Size", "`A` of 2 x 3 and `B` of 5 x 4".into(), call(|a, _| _ = a.insert("B".into(), zeros(DType::F32, &[5, 4])))),
         row("Unsized", "`--size M=2,N=4` and no data".into(), size(&[("M", 2), ("N", 4)])),

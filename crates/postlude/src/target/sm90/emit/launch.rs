@@ -62,7 +62,8 @@ fn facts(
     parameters.extend(batches.map(|size| Parameter::U32(*size as u32)));
     if let Some(ends) = graph.ends().or(graph.contraction_ends()).or(graph.row_counts()) {
         let strides = &placements.input(ends).strides;
-        let stride = strides.first().copied().unwrap_or(0) as i64 * 4;
+        let bytes = graph.inputs()[ends.0 as usize].dtype.bits() as i64 / 8;
+        let stride = strides.first().copied().unwrap_or(0) as i64 * bytes;
         parameters.push(Parameter::Pointer { buffer: Buffer(ends.0), offset: 0 });
         parameters.push(Parameter::U64(stride as u64));
     }

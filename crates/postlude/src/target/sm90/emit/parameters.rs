@@ -237,7 +237,7 @@ impl<'k> Parameters<'k> {
         let batches = number("batches");
         let batch_dims = BatchDims::declare(k, graph.space());
         let lists = graph.ends().or(graph.contraction_ends()).or(graph.row_counts());
-        let ends = lists.map(|_| Ends::declare(k));
+        let ends = lists.map(|input| Ends::declare(k, graph.inputs()[input.0 as usize].dtype));
         let [group, along_m] = ["group", "columns_grouped"].map(number);
         let divisors = (!graph.space().is_segmented()).then(|| RasterDivisors {
             batch: Divisor::declare(k, "batch_tiles"),

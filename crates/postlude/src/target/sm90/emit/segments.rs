@@ -7,7 +7,9 @@
 use postlude_ptx::kernel::{GlobalPointer, Kernel, NumberParameter, PointerParameter, Reg, Var};
 use postlude_ptx::modifier::{LoadCache, ShuffleMode};
 use postlude_ptx::target::Architecture;
-use postlude_ptx::types::{S32, U32, U64};
+use postlude_ptx::types::{Pred, S32, S64, U32, U64};
+
+use crate::dtype::DType;
 
 /// Lanes of a warp: segments of a window.
 const WINDOW: u32 = 32;
@@ -18,11 +20,40 @@ pub(super) struct Ends<'k> {
     pointer: PointerParameter<'k>,
     /// Bytes between neighbours.
     stride: NumberParameter<'k, U64>,
+    dtype: DType,
 }
 
 impl<'k> Ends<'k> {
-    pub(super) fn declare<C: Architecture>(k: Kernel<'k, C>) -> Ends<'k> {
-        Ends { pointer: k.parameter_pointer("ends"), stride: k.parameter_u64("ends_stride") }
+    pub(super) fn declare<C: Architecture>(k: Kernel<'k, C>, dtype: DType) -> Ends<'k> {
+        let (pointer, stride) = (k.parameter_pointer("ends"), k.parameter_u64("ends_stride"));
+        Ends { pointer, stride, dtype }
+    }
+
+    /// A number of the list.
+    fn number<C: Architecture>(self, k: Kernel<'k, C>, from: GlobalPointer<'k>) -> Reg<'k, S32> {
+        if self.dtype == DType::I64 {
+            let [number] = k.load_global::<S64, 1>(from, LoadCache::ReadOnly);
+            return k.nearest_s32_of_s64(number);
+        }
+        let [number] = k.load_global::<S32, 1>(from, LoadCache::ReadOnly);
+        number
+    }
+
+    /// A number of the list where it has one, else another.
+    fn number_if<C: Architecture>(
+        self,
+        k: Kernel<'k, C>,
+        inside: Reg<'k, Pred>,
+        from: GlobalPointer<'k>,
+        otherwise: i32,
+    ) -> Reg<'k, S32> {
+        let cache = LoadCache::ReadOnly;
+        if self.dtype == DType::I64 {
+            let [number] = k.load_global_if::<S64, 1>(inside, from, cache, i64::from(otherwise));
+            return k.nearest_s32_of_s64(number);
+        }
+        let [number] = k.load_global_if::<S32, 1>(inside, from, cache, otherwise);
+        number
     }
 
     /// The number of a batch, where they are counts of rows; at least 0.
@@ -31,8 +62,7 @@ impl<'k> Ends<'k> {
         k: Kernel<'k, C>,
         batch: Reg<'k, U32>,
     ) -> Reg<'k, U32> {
-        let [count] = k.load_global::<S32, 1>(self.address(k, batch), LoadCache::ReadOnly);
-        count.max(0_i32).cast::<U32>()
+        self.number(k, self.address(k, batch)).max(0_i32).cast::<U32>()
     }
 
     fn address<C: Architecture>(
@@ -53,9 +83,9 @@ impl<'k> Ends<'k> {
         let segment = k.var(0);
         k.while_(
             || {
-                let (now, cache) = (segment.copy(), LoadCache::ReadOnly);
+                let now = segment.copy();
                 let from = self.address(k, now);
-                let [end] = k.load_global_if::<S32, 1>(now.lt(count), from, cache, i32::MAX);
+                let end = self.number_if(k, now.lt(count), from, i32::MAX);
                 end.max(0_i32).cast::<U32>().le(row)
             },
             || segment.set(segment.copy() + 1),
@@ -75,7 +105,7 @@ impl<'k> Ends<'k> {
             || number.get().le(segment),
             || {
                 let now = number.copy();
-                let [own] = k.load_global::<S32, 1>(self.address(k, now), LoadCache::ReadOnly);
+                let own = self.number(k, self.address(k, now));
                 begin.set(end.copy());
                 end.set(own.max(0_i32).cast::<U32>().min(rows).max(end.copy()));
                 number.set(now + 1);
@@ -100,9 +130,9 @@ impl<'k> Contraction<'k> {
         segment: Reg<'k, U32>,
         inner: Reg<'k, U32>,
     ) -> Contraction<'k> {
-        let [end] = k.load_global::<S32, 1>(ends.address(k, segment), LoadCache::ReadOnly);
+        let end = ends.number(k, ends.address(k, segment));
         let before = ends.address(k, segment.max(1) - 1);
-        let [begin] = k.load_global_if::<S32, 1>(segment.gt(0), before, LoadCache::ReadOnly, 0_i32);
+        let begin = ends.number_if(k, segment.gt(0), before, 0);
         let [begin, end] = [begin, end].map(|it| it.max(0_i32).cast::<U32>().min(inner));
         Contraction { begin, end: end.max(begin) }
     }
@@ -170,8 +200,7 @@ impl<'k, C: Architecture> Segments<'k, C> {
         let lane = k.thread() & (WINDOW - 1);
         let number = start.segment + lane;
         let from = self.ends.address(k, number);
-        let [end] =
-            k.load_global_if::<S32, 1>(number.lt(self.count), from, LoadCache::ReadOnly, 0_i32);
+        let end = self.ends.number_if(k, number.lt(self.count), from, 0);
         let distances = || [1_u32, 2, 4, 8, 16].into_iter();
         // Lanes without such a neighbour get their own value back.
         let up = |value: Reg<'k, U32>, distance: u32| k.shuffle(ShuffleMode::Up, value, distance);

@@ -127,6 +127,7 @@ pub(super) fn half_of(dtype: DType) -> Option<Half> {
         | DType::I8
         | DType::U8
         | DType::I32
+        | DType::I64
         | DType::Bool
         | DType::B1
         | DType::I4

@@ -125,7 +125,13 @@ impl OperandElement {
             DType::U8 => Some(OperandElement::U8),
             DType::TF32 => Some(OperandElement::TF32),
             DType::F32 => Some(OperandElement::F32),
-            DType::F8E8M0 | DType::I32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => None,
+            DType::F8E8M0
+            | DType::I32
+            | DType::I64
+            | DType::Bool
+            | DType::B1
+            | DType::I4
+            | DType::U4 => None,
         }
     }
 

@@ -152,7 +152,7 @@ pub(super) fn epilogue_loads(
         let strides = BodyStrides::new(graph.space(), dims, &placement.strides);
         // Beside a product, shared memory is better spent on its stages than on slots of these.
         let mapped = is_mapped(declared.dtype)
-            || program.products() == 0 && declared.dtype.bits().is_multiple_of(8);
+            || program.products() == 0 && matches!(declared.dtype.bits(), 8 | 16 | 32);
         let window = program.input_window(input);
         // A box has neighbouring columns, and a part of each run does not.
         let mapped = mapped && window.and_then(|window| program.fold(window)).is_none();

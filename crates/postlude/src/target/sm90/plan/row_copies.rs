@@ -92,7 +92,7 @@ const fn plain_bytes(dtype: DType) -> Option<u32> {
         DType::F32 | DType::I32 => Some(4),
         DType::F16 | DType::BF16 => Some(2),
         DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 => Some(1),
-        DType::TF32 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => None,
+        DType::TF32 | DType::I64 | DType::Bool | DType::B1 | DType::I4 | DType::U4 => None,
     }
 }
 

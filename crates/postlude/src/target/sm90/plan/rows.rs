@@ -203,7 +203,7 @@ fn lies_by_vectors(
         (stride.unsigned_abs() * declared.dtype.bits()).is_multiple_of(8 * MAP_ALIGNMENT as usize)
     };
     let mut batches = problem.batch_sizes.iter().zip(strides.batch);
-    !declared.dtype.is_packed()
+    matches!(declared.dtype.bits(), 8 | 16 | 32)
         && strides.column == 1
         && placement.alignment().is_multiple_of(MAP_ALIGNMENT)
         && batches.all(|(size, stride)| *size <= 1 || whole(stride))

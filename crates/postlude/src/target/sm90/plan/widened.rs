@@ -92,6 +92,7 @@ fn narrow_bits(dtype: DType) -> Option<u32> {
         | DType::BF16
         | DType::F8E8M0
         | DType::I32
+        | DType::I64
         | DType::Bool
         | DType::B1 => None,
     }

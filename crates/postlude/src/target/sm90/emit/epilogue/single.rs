@@ -58,8 +58,8 @@ pub(crate) fn store<'k, C: EpilogueChip>(
         DType::I32 => k.store_global(to, [value.integer()]),
         DType::I8 | DType::U8 => byte(value.integer().cast()),
         DType::Bool => byte(k.imm(1).select(0, value.truth())),
-        DType::B1 | DType::I4 | DType::U4 => {
-            panic!("compiler bug: a part of a byte is no element that can be stored")
+        DType::B1 | DType::I4 | DType::U4 | DType::I64 => {
+            panic!("compiler bug: {dtype} is no element that can be stored")
         }
     };
     match inside {

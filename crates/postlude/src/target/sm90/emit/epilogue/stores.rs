@@ -193,7 +193,7 @@ impl<'a, 'k, C: EpilogueChip> EpilogueStores<'a, 'k, C> {
             (_, DType::B1) => {
                 Converted::Bits(self.bits().spread(self.packed(output), values.map(Value::truth)))
             }
-            (_, dtype @ (DType::I4 | DType::U4)) => {
+            (_, dtype @ (DType::I4 | DType::U4 | DType::I64)) => {
                 panic!("compiler bug: an output of {dtype}")
             }
         }

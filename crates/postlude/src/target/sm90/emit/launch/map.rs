@@ -16,7 +16,9 @@ pub(super) fn element(dtype: DType) -> Element {
         DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 | DType::I8 | DType::U8 | DType::Bool => {
             Element::U8
         }
-        DType::B1 | DType::I4 | DType::U4 => panic!("compiler bug: a tensor map of {dtype}"),
+        DType::I64 | DType::B1 | DType::I4 | DType::U4 => {
+            panic!("compiler bug: a tensor map of {dtype}")
+        }
     }
 }
 

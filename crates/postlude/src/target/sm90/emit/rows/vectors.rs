@@ -122,7 +122,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             DType::F8E8M0 => bytes(&|value| scale_code(k, value.float()).cast()),
             DType::I8 | DType::U8 => bytes(&|value| value.integer().cast()),
             DType::Bool => bytes(&|value| k.imm::<B32>(1).select(0, value.truth())),
-            DType::F16 | DType::BF16 | DType::I4 | DType::U4 | DType::B1 => {
+            DType::I64 | DType::F16 | DType::BF16 | DType::I4 | DType::U4 | DType::B1 => {
                 panic!("compiler bug: words of {dtype}")
             }
         }

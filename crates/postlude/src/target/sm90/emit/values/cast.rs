@@ -30,7 +30,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             | DType::F8E5M2
             | DType::F8E8M0 => Value::Float(self.rounded(to, a)),
             // Out of range the nearest end, NaN 0 (PTX ISA, "cvt").
-            DType::I32 => Value::Integer(self.k.nearest_s32(a)),
+            DType::I32 | DType::I64 => Value::Integer(self.k.nearest_s32(a)),
             DType::I8 | DType::U8 | DType::I4 | DType::U4 => {
                 self.cast_integer(to, self.k.nearest_s32(a))
             }
@@ -47,7 +47,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             | DType::F8E4M3
             | DType::F8E5M2
             | DType::F8E8M0 => Value::Float(self.rounded(to, self.odd_float(a))),
-            DType::I32 => Value::Integer(a),
+            DType::I32 | DType::I64 => Value::Integer(a),
             DType::I8 => Value::Integer(a.max(i32::from(i8::MIN)).min(i32::from(i8::MAX))),
             DType::U8 => Value::Integer(a.max(0).min(i32::from(u8::MAX))),
             DType::I4 => Value::Integer(a.max(-8).min(7)),
@@ -66,7 +66,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
                 let zero = crate::dtype::round_to(to, 0.0) as f32;
                 Value::Float(self.k.imm::<F32>(1.0).select(zero, a))
             }
-            DType::I8 | DType::U8 | DType::I4 | DType::U4 | DType::I32 => {
+            DType::I8 | DType::U8 | DType::I4 | DType::U4 | DType::I32 | DType::I64 => {
                 Value::Integer(self.k.imm::<S32>(1).select(0, a))
             }
             DType::Bool | DType::B1 => Value::Truth(a),
@@ -98,6 +98,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             | DType::I4
             | DType::U4
             | DType::I32
+            | DType::I64
             | DType::Bool
             | DType::B1 => {
                 panic!("compiler bug: {to} is no type of floats")

@@ -2,7 +2,7 @@
 
 use postlude_ptx::kernel::{GlobalPointer, Half, NumberParameter, Packed8, Reg, Src};
 use postlude_ptx::modifier::LoadCache;
-use postlude_ptx::types::{B16, F32, Pred, S32, Scalar, Type, U32};
+use postlude_ptx::types::{B16, F32, Pred, S32, S64, Scalar, Type, U32};
 
 use crate::dtype::{DType, Elem};
 use crate::graph::{Axes, Constant, InputId, Kind, NodeId, Op};
@@ -151,6 +151,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             DType::I8 => Value::Integer(self.narrow(Scalar::S8, from).cast()),
             DType::U8 => Value::Integer(self.narrow(Scalar::U8, from).cast()),
             DType::I32 => Value::Integer(self.whole::<S32>(from, 0)),
+            DType::I64 => Value::Integer(self.k.nearest_s32_of_s64(self.whole::<S64>(from, 0_i64))),
             DType::Bool => Value::Truth(self.narrow(Scalar::U8, from).ne(0)),
             DType::B1 | DType::I4 | DType::U4 => {
                 panic!("compiler bug: {dtype} is not read as whole bytes")
@@ -196,6 +197,7 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
             | DType::I8
             | DType::U8
             | DType::I32
+            | DType::I64
             | DType::Bool => panic!("compiler bug: {dtype} is not packed"),
         }
     }

@@ -39,6 +39,7 @@ pub(crate) fn byte_values<'k, C: EpilogueChip>(
         | DType::F16
         | DType::BF16
         | DType::I32
+        | DType::I64
         | DType::I4
         | DType::U4
         | DType::B1 => {
@@ -64,6 +65,7 @@ pub(crate) fn word_value<'k, C: EpilogueChip>(
         | DType::F8E8M0
         | DType::I8
         | DType::U8
+        | DType::I64
         | DType::Bool
         | DType::I4
         | DType::U4

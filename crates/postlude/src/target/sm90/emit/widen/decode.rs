@@ -52,6 +52,7 @@ impl Narrow {
             | DType::BF16
             | DType::F8E8M0
             | DType::I32
+            | DType::I64
             | DType::Bool
             | DType::B1 => panic!("compiler bug: {dtype} is not widened"),
         }

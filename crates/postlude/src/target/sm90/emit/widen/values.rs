@@ -264,7 +264,9 @@ impl<'k> SharedValue<'k> {
             DType::I8 => signed(number, 24),
             DType::U4 => Value::Integer((within() & 15).cast()),
             DType::I4 => signed(within(), 28),
-            DType::Bool | DType::B1 => panic!("compiler bug: conditions are not shared"),
+            DType::I64 | DType::Bool | DType::B1 => {
+                panic!("compiler bug: {} is not shared", self.dtype)
+            }
         }
     }
 }
