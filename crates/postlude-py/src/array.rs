@@ -214,6 +214,7 @@ fn interface(object: &Bound<'_, PyAny>) -> PyResult<Array> {
         (b'f', 2) => DType::F16,
         (b'i', 1) => DType::I8,
         (b'i', 4) => DType::I32,
+        (b'i', 8) => DType::I64,
         (b'u', 1) => DType::U8,
         (b'b', 1) => DType::Bool,
         _ => {
@@ -260,6 +261,7 @@ pub(crate) fn name_of(dtype: DType) -> &'static str {
         DType::I8 => "int8",
         DType::U8 | DType::B1 | DType::I4 | DType::U4 => "uint8",
         DType::I32 => "int32",
+        DType::I64 => "int64",
         DType::Bool => "bool",
     }
 }
@@ -276,7 +278,7 @@ pub(crate) fn not_an_array(name: &str, object: &Bound<'_, PyAny>) -> PyErr {
 
 /// What is wrong with an array that cannot be described.
 pub(crate) fn unreadable(py: Python<'_>, name: &str, reason: &str, error: PyErr) -> PyErr {
-    let help = "arrays of f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 and bool are taken";
+    let help = "arrays of f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32 and bool are taken, and int64 for indices";
     let exception =
         crate::error::mistake(py, &format!("`{name}` cannot be read: {reason}"), Some(help));
     exception.set_cause(py, Some(error));

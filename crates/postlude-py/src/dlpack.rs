@@ -206,6 +206,7 @@ fn dtype(dtype: DLDataType) -> PyResult<DType> {
     let known = match (dtype.code, dtype.bits, dtype.lanes) {
         (0, 8, 1) => Some(DType::I8),
         (0, 32, 1) => Some(DType::I32),
+        (0, 64, 1) => Some(DType::I64),
         (1, 8, 1) => Some(DType::U8),
         (2, 16, 1) => Some(DType::F16),
         (2, 32, 1) => Some(DType::F32),
@@ -233,6 +234,7 @@ fn code(dtype: DType) -> DLDataType {
     let (code, bits) = match dtype {
         DType::I8 => (0, 8),
         DType::I32 => (0, 32),
+        DType::I64 => (0, 64),
         DType::U8 | DType::B1 | DType::I4 | DType::U4 => (1, 8),
         DType::F16 => (2, 16),
         DType::F32 | DType::TF32 => (2, 32),

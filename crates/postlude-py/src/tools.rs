@@ -44,10 +44,11 @@ pub(crate) fn second_dims(kernel: &Kernel) -> Vec<(usize, Vec<String>)> {
     same.filter_map(|one| Some((place(one)?, one.dims.as_ref().map(dims)?))).collect()
 }
 
-/// Dtypes by the language's names or NumPy's.
+/// Dtypes by the language's names or NumPy's; int64 is what inputs of i32 take.
 pub(crate) fn described(inputs: Vec<Described>) -> PyResult<Vec<Shaped>> {
     let one = |(name, shape): Described| {
-        let named = DType::ALL.into_iter().find(|dtype| name_of(*dtype) == name);
+        let mut known = DType::ALL.into_iter().chain([DType::I64]);
+        let named = known.find(|dtype| name_of(*dtype) == name);
         let found = DType::from_name(&name).or(named);
         let dtype = found.ok_or_else(|| PyValueError::new_err(format!("`{name}` is no dtype")))?;
         Ok((dtype, shape))
@@ -98,8 +99,15 @@ pub(crate) fn infer(typed: &Typed, inputs: &[Shaped]) -> Result<Vec<Inferred>, E
     Ok(outputs.collect())
 }
 
-fn planned(typed: &Typed, problem: &Problem) -> Result<Planned, Error> {
-    typed.compiled.planned_packed(problem, Chip::STANDARD)
+fn planned(typed: &Typed, problem: &Problem, inputs: &[Shaped]) -> Result<Planned, Error> {
+    let graph = typed.compiled.defined();
+    let passed = graph.passed_inputs().zip(inputs);
+    let int64: Vec<&Input> =
+        passed.filter(|(_, (dtype, _))| *dtype == DType::I64).map(|(input, _)| input).collect();
+    let places = graph.inputs().iter().enumerate();
+    let places = places.filter(|(_, input)| int64.contains(&graph.passed_as(input)));
+    let places: Vec<usize> = places.map(|(place, _)| place).collect();
+    typed.compiled.planned_with_int64(problem, &places, Chip::STANDARD)
 }
 
 /// The text of one stage, or of all that need no sizes when none is named and no shapes are known.
@@ -121,8 +129,8 @@ pub(crate) fn explain(
             std::iter::once(defined).chain(changed).collect::<Vec<_>>().join("\n")
         }
         Some("tile") => compiled.program()?.to_string(),
-        Some("schedule") => planned(typed, &sized()?)?.schedule().to_string(),
-        Some("ptx") => planned(typed, &sized()?)?.emit(options.math).to_string(),
+        Some("schedule") => planned(typed, &sized()?, inputs)?.schedule().to_string(),
+        Some("ptx") => planned(typed, &sized()?, inputs)?.emit(options.math).to_string(),
         Some("cpu") => compiled.schedule(&sized()?)?.to_string(),
         Some(_) | None => {
             let parts = [
@@ -132,7 +140,7 @@ pub(crate) fn explain(
             ];
             let mut parts = parts.to_vec();
             if let Ok(problem) = sized() {
-                parts.push(match planned(typed, &problem) {
+                parts.push(match planned(typed, &problem, inputs) {
                     Ok(planned) => planned.schedule().to_string(),
                     Err(error) => format!("# on a GPU: {error}"),
                 });

@@ -130,7 +130,7 @@ impl Torch {
                 DType::F32 | DType::TF32 | DType::F16 => true,
                 DType::BF16 | DType::F8E4M3 | DType::F8E5M2 | DType::F8E8M0 => false,
                 DType::I8 | DType::U8 | DType::I4 | DType::U4 => false,
-                DType::I32 | DType::Bool | DType::B1 => false,
+                DType::I32 | DType::I64 | DType::Bool | DType::B1 => false,
             });
             if !complex {
                 continue;

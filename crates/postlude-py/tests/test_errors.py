@@ -44,7 +44,7 @@ LARGE = np.ones((12, 6), F32)
 #: What is given instead, the exception, and what its message says.
 WRONG_ARGUMENTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "f64": ({"A": np.ones((5, 7))}, postlude.CallError, "`A` cannot be read: its dtype is float64"),
-    "int64": ({"A": np.ones((5, 7), np.int64)}, postlude.CallError, "`A` cannot be read: its dtype is int64"),
+    "int64": ({"A": np.ones((5, 7), np.int64)}, postlude.CallError, "`A` is declared f32, but i64 was given"),
     "complex": ({"A": np.ones((5, 7), np.complex64)}, postlude.CallError, "its dtype is complex64"),
     "objects": ({"A": np.ones((5, 7), object)}, postlude.CallError, "its dtype is object"),
     "another dtype": ({"A": np.ones((5, 7), BF16)}, postlude.CallError, "`A` is declared f32, but bf16 was given"),

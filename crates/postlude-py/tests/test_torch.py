@@ -40,6 +40,17 @@ def test_compiles_without_a_graph_break_when_first_called_inside(device: str) ->
     torch.testing.assert_close(run(A, W, bias), function(A, W, bias))
 
 
+def test_labels_are_int64(device: str) -> None:
+    X = operands(device, (16, 32))[0]
+    t = torch.randint(32, (16,), device=device)
+    picked = postlude.compile("p = logsumexp(X, N) - pick(X, t[M])")
+    want = picked(X, t.to(torch.int32))
+    assert t.dtype == torch.int64 and torch.equal(picked(X, t), want)
+    assert torch.equal(compiled(lambda *all: picked(*all), device)(X, t), want)
+    dynamic = torch.compile(lambda *all: picked(*all), fullgraph=True, backend="aot_eager", dynamic=True)
+    assert torch.equal(dynamic(X, t), want)
+
+
 def test_named_results_leave_compiled_code(device: str) -> None:
     A, W, bias = layer(device)
     result = compiled(lambda *all: SEVERAL(*all), device)(A, W, bias)

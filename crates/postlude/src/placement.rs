@@ -128,6 +128,15 @@ impl Placements {
         }
     }
 
+    /// The same where the inputs in these places are of int64.
+    #[must_use]
+    pub(crate) fn with_int64(mut self, places: &[usize]) -> Placements {
+        for (place, placement) in self.inputs.iter_mut().enumerate() {
+            placement.iter_mut().for_each(|it| it.is_int64 = places.contains(&place));
+        }
+        self
+    }
+
     /// The places of inputs that are of int64.
     pub(crate) fn int64_inputs(&self) -> Vec<usize> {
         let inputs = self.inputs.iter().enumerate();

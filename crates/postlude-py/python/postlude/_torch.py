@@ -251,8 +251,8 @@ def _typed(kernel: Kernel, kinds: Kinds) -> tuple[Signature, str]:
     native, told = kernel._native, ""
     if native.signature is None:
         for name, kind in zip(kernel.inputs, kinds):
-            if not isinstance(kind, str) and _dtype_name(kind[0]) not in _DTYPES.values():
-                raise wrong(f"`{name}` is {_dtype_name(kind[0])}", f"convert it to one of {', '.join(dict.fromkeys(_DTYPES.values()))}")
+            if not isinstance(kind, str) and _dtype_name(kind[0]) not in _TAKEN:
+                raise wrong(f"`{name}` is {_dtype_name(kind[0])}", f"convert it to one of {', '.join(_TAKEN)}")
         told = native.typed_text([_shaped(kind) for kind in kinds])
         native = _native.Kernel(told, **kernel._options._asdict())
     declared = native.signature
@@ -376,6 +376,8 @@ _DTYPES = {
     "i4": "uint8",
     "u4": "uint8",
 }
+#: Dtypes of arguments: also int64, which `i32` takes where it is an index, an end or a count, or compared.
+_TAKEN = list(dict.fromkeys([*_DTYPES.values(), "int64"]))
 #: Elements of the last dim that a byte holds.
 _PER_BYTE = {"b1": 8, "i4": 2, "u4": 2}
 
@@ -390,7 +392,8 @@ def _symbolic(signature: Signature, shapes: list[Any]) -> list[tuple[list[Any], 
         if dims is None:
             continue
         given = list(shape[1])
-        if shape[0] != _DTYPES[dtype]:
+        # The call itself refuses int64 that is computed with.
+        if shape[0] != _DTYPES[dtype] and (dtype, shape[0]) != ("i32", "int64"):
             raise wrong(f"`{name}` is {shape[0]}, the kernel takes {dtype}", "convert it")
         if len(given) != len(dims):
             raise wrong(f"`{name}` has {len(given)} dims, the kernel takes [{', '.join(dims)}]", "reshape it")

@@ -15,7 +15,19 @@ impl Compiled {
     /// The last launch of a call whose tensors lie without gaps, with copies of its operands where they pay.
     #[doc(hidden)]
     pub fn planned_packed(&self, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
-        let placements = Placements::packed(&self.optimised, problem);
+        self.planned_with_int64(problem, &[], chip)
+    }
+
+    /// The same where the inputs in these places are of int64.
+    #[doc(hidden)]
+    pub fn planned_with_int64(
+        &self,
+        problem: &Problem,
+        int64: &[usize],
+        chip: Chip,
+    ) -> Result<Planned, Error> {
+        let packed = |graph: &Graph| Placements::packed(graph, problem).with_int64(int64);
+        let placements = packed(&self.optimised);
         #[cfg(any(feature = "cuda", feature = "sim"))]
         if let Some(in_mainloop) = self.in_mainloop(problem)
             && let Ok(planning) = in_mainloop.planning(problem, &placements, chip)
@@ -24,7 +36,7 @@ impl Compiled {
             return Ok(planned);
         }
         if let Some(copied) = self.copied(problem, &placements) {
-            let placements = Placements::packed(&copied.optimised, problem);
+            let placements = packed(&copied.optimised);
             if let Ok(planning) = copied.planning(problem, &placements, chip)
                 && let Ok(planned) = planning.best()
             {

@@ -89,9 +89,7 @@ impl LaunchKey {
 
 fn placements_text(graph: &Graph, problem: &Problem, placements: &Placements) -> String {
     // A launch takes as long whether indices are int64 or not.
-    let mut plain = placements.clone();
-    plain.inputs.iter_mut().flatten().for_each(|placement| placement.is_int64 = false);
-    if plain == Placements::packed(graph, problem) {
+    if placements.clone().with_int64(&[]) == Placements::packed(graph, problem) {
         return PACKED.to_owned();
     }
     let one = |placement: &Placement| {
