@@ -9,7 +9,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: its cross entropy is NOT tested")
 
 import postlude.torch as fused  # noqa: E402
-from postlude import CallError  # noqa: E402
+from postlude import CallError, kernels  # noqa: E402
+from postlude import _logits_cross_entropy as logits_passes  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.nn import functional  # noqa: E402
 from torch_operands import compiled, device, needs_gpu, operands, seeded, tolerance  # noqa: E402, F401
@@ -118,6 +119,103 @@ def test_what_does_not_fit_is_named() -> None:
     with pytest.raises(ValueError, match="reduction"):
         fused.linear_cross_entropy(x, weight, target, reduction="median")  # type: ignore[arg-type]
     assert torch.isnan(fused.linear_cross_entropy(x, weight, torch.full_like(target, CLASSES)))
+
+
+def logits_of(device: str) -> tuple[Tensor, Tensor]:
+    logits = operands(device, (ROWS, CLASSES))[0].requires_grad_()
+    target = torch.randint(CLASSES, (ROWS,), device=device)
+    target[5] = target[17] = -100
+    return logits, target
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.125])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32])
+def test_a_loss_of_logits_and_its_gradient_are_pytorch_s(device: str, reduction: Any, smoothing: float, dtype: Any) -> None:
+    logits, target = logits_of(device)
+    options = {"reduction": reduction, "label_smoothing": smoothing}
+    loss = fused.cross_entropy(logits, target.to(dtype), **options)
+    d = torch.rand(loss.shape, device=device) if reduction == "none" else None
+    loss.backward(d)
+    leaf = logits.detach().double().requires_grad_()
+    want = functional.cross_entropy(leaf, target, **options)
+    want.backward(None if d is None else d.double())
+    torch.testing.assert_close(loss.double(), want, **tolerance(device))
+    torch.testing.assert_close(logits.grad.double(), leaf.grad, **tolerance(device))
+    assert not logits.grad[5].any() and not logits.grad[17].any()
+    with torch.no_grad():
+        assert torch.equal(fused.cross_entropy(logits, target, **options), loss)
+
+
+def test_ignored_rows_add_nothing_whatever_their_logits_are(device: str) -> None:
+    logits, target = logits_of(device)
+    spoilt = logits.detach().clone()
+    spoilt[5], spoilt[17] = torch.nan, torch.inf
+    spoilt.requires_grad_()
+    for one in (logits, spoilt):
+        fused.cross_entropy(one, target).backward()
+    assert torch.equal(spoilt.grad, logits.grad)
+    other = torch.where(target == -100, 7, target)
+    kept = other != 7
+    want = functional.cross_entropy(logits.detach()[kept].float(), other[kept])
+    got = fused.cross_entropy(logits.detach(), other, ignore_index=7)
+    torch.testing.assert_close(got, want, **tolerance(device))
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_a_mean_of_ignored_rows_alone_is_nan_and_its_gradient_zero(device: str, linear: bool) -> None:
+    x, weight, target, _ = problem(device)
+    nothing = torch.full_like(target, -100)
+    for reduction, empty in (("mean", torch.nan), ("sum", 0.0)):
+        x.grad = None
+        if linear:
+            loss = fused.linear_cross_entropy(x, weight, nothing, reduction=reduction)  # type: ignore[arg-type]
+        else:
+            loss = fused.cross_entropy(x, nothing, reduction=reduction)  # type: ignore[arg-type]
+        leaf = x.detach().clone().requires_grad_()
+        want = functional.cross_entropy(leaf.float(), nothing, reduction=reduction)
+        want.backward()
+        loss.backward()
+        torch.testing.assert_close(loss.detach(), torch.tensor(empty, device=device), equal_nan=True)
+        torch.testing.assert_close(loss.detach(), want.detach(), equal_nan=True)
+        assert torch.equal(x.grad, leaf.grad) and not x.grad.any()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "text"),
+    [
+        (kernels.cross_entropy, logits_passes.forward_text("bf16")),
+        (kernels.cross_entropy_backward, logits_passes.backward_text("bf16")),
+    ],
+)
+def test_plain_passes_of_logits_are_the_library_s_kernels(kernel: Any, text: str) -> None:
+    library = "\n".join(line for line in kernel.text.splitlines() if not line.startswith("#"))
+    assert library.split() == text.split()
+
+
+def test_labels_beyond_int32_are_no_classes() -> None:
+    x, weight, target, _ = problem("cpu")
+    target[0], target[1] = (1 << 32) + 1, -(1 << 40)
+    for losses in (
+        fused.linear_cross_entropy(x, weight, target, reduction="none"),
+        fused.cross_entropy(x @ weight.T, target, reduction="none"),
+    ):
+        assert losses[:2].isnan().all() and losses[2:].isfinite().all() and losses[5] == 0
+
+
+def test_a_loss_of_logits_has_leading_dims_and_compiles(device: str) -> None:
+    logits, target = logits_of(device)
+
+    def loss(logits: Tensor) -> Tensor:
+        return fused.cross_entropy((2 * logits).reshape(4, 12, CLASSES), target.reshape(4, 12), reduction="none")
+
+    assert loss(logits).shape == (4, 12)
+    compiled(lambda one: loss(one).sum(), device)(logits).backward()
+    got, logits.grad = logits.grad, None
+    loss(logits).sum().backward()
+    torch.testing.assert_close(got, logits.grad, **tolerance(device))
+    with pytest.raises(CallError, match="one class for each row of `logits`"):
+        fused.cross_entropy(logits.T, target)
 
 
 @needs_gpu

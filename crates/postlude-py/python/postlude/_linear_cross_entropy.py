@@ -11,6 +11,7 @@ from . import _cross_entropy as passes
 from ._class_pieces import Piece, Place, Sizes, TooSmall, columns_of, pieces
 from ._differentiable import _Once
 from ._errors import CallError
+from ._logits_cross_entropy import check_options, check_target
 from ._torch import refuse_transforms, refuse_vmap, wrong
 
 _DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -180,10 +181,7 @@ def _check(x: Tensor, weight: Tensor, target: Tensor, bias: Optional[Tensor]) ->
         )
     if weight.shape[0] == 0:
         raise wrong("`weight` has no classes", "give it at least one row")
-    if target.shape != x.shape[:-1]:
-        raise wrong(f"`target` is {list(target.shape)}, `x` is {list(x.shape)}", "give one class for each row of `x`")
-    if target.dtype not in (torch.int64, torch.int32):
-        raise wrong(f"`target` is {target.dtype}", "give classes as int64 or int32")
+    check_target("x", x, target)
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
         raise wrong(f"`bias` is {list(bias.shape)}", f"`weight` has {weight.shape[0]} classes")
 
@@ -211,14 +209,13 @@ def linear_cross_entropy(
     >>> weight.grad.shape
     torch.Size([100, 8])
     """
-    if reduction not in ("mean", "sum", "none"):
-        raise ValueError(f"reduction is {reduction!r}; it is 'mean', 'sum' or 'none'")
-    if not 0 <= label_smoothing <= 1:
-        raise ValueError(f"label_smoothing is {label_smoothing}; it is between 0 and 1")
+    check_options(reduction, label_smoothing)
     _check(x, weight, target, bias)
     rows, classes = x.reshape(-1, x.shape[-1]), target.reshape(-1)
     bias = None if bias is None else bias.float()
-    arguments = (rows, weight, classes.to(torch.int32), bias, float(label_smoothing))
+    # Chunks number their own classes, by arithmetic: no number may become a class where int64 ends.
+    numbers = classes if classes.dtype == torch.int32 else classes.clamp(-1, (1 << 31) - 1).to(torch.int32)
+    arguments = (rows, weight, numbers, bias, float(label_smoothing))
     recorded = torch.is_grad_enabled() and (
         x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     )

@@ -23,6 +23,7 @@ from ._autograd import Differentiable, StepLike, autograd
 from ._errors import CallError
 from ._kernel import Kernel
 from ._linear_cross_entropy import LinearCrossEntropy, linear_cross_entropy
+from ._logits_cross_entropy import cross_entropy
 from ._modules import Linear, LoRALinear, SwiGLU
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "LinearCrossEntropy",
     "LoRALinear",
     "SwiGLU",
+    "cross_entropy",
     "linear",
     "linear_bce_loss",
     "linear_cross_entropy",

@@ -29,6 +29,8 @@ const PLANNED: &[&str] = &[
     "col_scaled_relu_residual",
     "cosine_similarity",
     "crammer_singer_loss",
+    "cross_entropy",
+    "cross_entropy_backward",
     "cross_entropy_chunk",
     "cross_entropy_chunk_gradient",
     "cross_entropy_gradient",
