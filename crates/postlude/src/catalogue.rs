@@ -37,6 +37,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// How it is called: `leaky_relu(x, slope=0.01)`.
+    pub fn call(&self) -> String {
+        format!("{}({})", self.name, self.parameters.join(", "))
+    }
+
     /// How many arguments are needed at least.
     pub fn required(&self) -> usize {
         self.parameters.iter().filter(|parameter| !parameter.contains('=')).count()

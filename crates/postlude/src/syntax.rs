@@ -7,6 +7,8 @@
 mod ast;
 mod error;
 mod fix;
+pub(crate) mod foreign;
+pub(crate) mod idioms;
 mod lexer;
 mod nearest;
 mod number;
@@ -21,7 +23,7 @@ pub use ast::{
     Ast, Declaration, Definition, Expr, ExprId, ExprKind, Exprs, Infix, Name, Number, Prefix,
     Signature, Statement,
 };
-pub use error::{ReservedAction, ReservedKind, SyntaxError, Wanted};
+pub use error::{Member, ReservedAction, ReservedKind, SyntaxError, Wanted};
 pub use nearest::nearest;
 pub use parser::{parse, parse_bytes, parse_expression};
 pub use place::Place;

@@ -120,12 +120,7 @@ impl Body<'_> {
     /// The call that a power is, of the operands that stand right beside `^`: it binds less tightly than a power would.
     fn power(&self, [a, b]: [ExprId; 2], at: Span) -> String {
         let (base, exponent) = (self.last_operand(a, at), self.first_operand(b, at));
-        let text = |id: ExprId| {
-            let mut shown = Shown(String::new());
-            // It ends early where the text is long: an argument of a definition may be read many times.
-            let _ = write!(shown, "{}", self.exprs.display(id));
-            excerpt(&shown.0)
-        };
+        let text = |id: ExprId| self.text(id);
         let is_two = matches!(
             self.exprs[exponent].kind,
             ExprKind::Number(Number::Integer(2) | Number::Float(2.0))
@@ -135,6 +130,14 @@ impl Body<'_> {
         } else {
             format!("pow({}, {})", text(base), text(exponent))
         }
+    }
+
+    /// An expression as a message quotes it.
+    pub(super) fn text(&self, id: ExprId) -> String {
+        let mut shown = Shown(String::new());
+        // It ends early where the text is long: an argument of a definition may be read many times.
+        let _ = write!(shown, "{}", self.exprs.display(id));
+        excerpt(&shown.0)
     }
 
     /// What stands last in an expression; parentheses show by a parent that reaches further.

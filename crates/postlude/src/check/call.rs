@@ -3,6 +3,8 @@
 use crate::catalogue::{self, Entry, Group};
 use crate::dtype::{DType, Elem};
 use crate::graph::{Binary, Call, NodeId, Op, Unary};
+use crate::shape::Dim;
+use crate::syntax::foreign::{self, Written};
 use crate::syntax::{ExprId, Name, Span};
 
 use super::error::CheckError;
@@ -43,10 +45,45 @@ impl Body<'_> {
         &mut self,
         function: &str,
         takes: &str,
-        given: usize,
+        arguments: &[ExprId],
         at: Span,
     ) -> Lowered {
-        self.report(CheckError::argument_count(function, takes, given, at))
+        let calls = match catalogue::find(function) {
+            Some(entry) => (entry.call(), self.meant_call(entry, arguments)),
+            None => (format!("{function}(x)"), None),
+        };
+        self.report(CheckError::argument_count(function, takes, arguments.len(), calls, at))
+    }
+
+    /// The call of a function with these arguments, where each has its place and dims may be numbers.
+    pub(super) fn meant_call(&self, entry: &Entry, arguments: &[ExprId]) -> Option<String> {
+        let written =
+            arguments.iter().map(|argument| Written { name: None, text: self.text(*argument) });
+        let value = arguments.first().and_then(|value| self.lowered.get(value));
+        let space = self.graph.space();
+        let dims = match value {
+            Some(Lowered::Node(node)) => space.dims(self.graph.ty(*node).axes),
+            _ => vec![space.row.clone(), space.column.clone()],
+        };
+        let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+        foreign::of_entry(entry, &written.collect::<Vec<_>>(), &dims)
+    }
+
+    /// Reports a dim that is a number, as in `softmax(x, -1)`.
+    pub(super) fn refuse_numbered_dim(&mut self, entry: &Entry, arguments: &[ExprId]) -> bool {
+        let place = match entry.group {
+            Group::Reduction => Some(1),
+            _ => entry.parameters.iter().position(|parameter| *parameter == "dim"),
+        };
+        let Some(&argument) = place.and_then(|place| arguments.get(place)) else { return false };
+        let number = self.text(argument);
+        let Ok(size) = number.parse::<i64>() else { return false };
+        if self.is_size(size) {
+            return false;
+        }
+        let Some(call) = self.meant_call(entry, arguments) else { return false };
+        self.report(CheckError::NumberedDim { number, call, at: self.exprs[argument].span });
+        true
     }
 
     pub(super) fn count_fits(&mut self, entry: &Entry, arguments: &[ExprId], at: Span) -> bool {
@@ -55,7 +92,7 @@ impl Body<'_> {
             return true;
         }
         let takes = if least == most { most.to_string() } else { format!("{least} to {most}") };
-        self.wrong_count(entry.name, &takes, arguments.len(), at);
+        self.wrong_count(entry.name, &takes, arguments, at);
         false
     }
 
@@ -64,7 +101,7 @@ impl Body<'_> {
             return self.lower_random_cast(dtype, value, [seed, offset], at);
         }
         let [argument] = arguments else {
-            return self.wrong_count(dtype.name(), "1 or 3", arguments.len(), at);
+            return self.wrong_count(dtype.name(), "1 or 3", arguments, at);
         };
         match self.lowered[argument] {
             Lowered::Poison | Lowered::Stack(_) => Lowered::Poison,

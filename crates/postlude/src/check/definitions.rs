@@ -204,14 +204,12 @@ impl Building<'_> {
         let Some(definition) = found else { panic!("compiler bug: an unknown definition") };
         let (takes, given) = (definition.parameters.len(), arguments.len());
         if takes != given {
-            return Err(vec![CheckError::ArgumentCount {
-                function: function.text.clone(),
-                takes: takes.to_string(),
-                unit: if takes == 1 { "argument" } else { "arguments" },
-                given,
-                verb: if given == 1 { "is" } else { "are" },
-                at,
-            }]);
+            let parameters: Vec<&str> =
+                definition.parameters.iter().map(|name| name.text.as_str()).collect();
+            let call = format!("{}({})", function.text, parameters.join(", "));
+            let (name, takes) = (&function.text, takes.to_string());
+            let error = CheckError::argument_count(name, &takes, given, (call, None), at);
+            return Err(vec![error]);
         }
         let names = definition.parameters.iter().map(|name| name.text.as_str());
         let values: HashMap<&str, ExprId> = names.zip(arguments).collect();

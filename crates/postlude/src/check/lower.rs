@@ -228,7 +228,9 @@ impl<'a> Body<'a> {
     fn report_summed(&mut self, name: &str, at: Span) -> Lowered {
         let inner = self.graph.products().first().map(|product| product.inner.to_string());
         let (name, dim) = (name.to_owned(), inner.unwrap_or_default());
-        self.report(CheckError::SummedDim { name, dim, at })
+        let space = self.graph.space();
+        let known = shape::list(&space.dims(space.accumulator_axes()));
+        self.report(CheckError::SummedDim { name, dim, known, is_vector: false, at })
     }
 
     fn input(&mut self, place: usize, at: Span) -> Lowered {
@@ -247,12 +249,15 @@ impl<'a> Body<'a> {
         let known = shape::list(&space.dims(space.accumulator_axes()));
         let name = declaration.name.text.clone();
         let dims = declaration.dims.as_deref().unwrap_or_default();
+        let is_vector = dims.len() == 1;
         let foreign = dims.iter().find(|dim| space.axes(std::slice::from_ref(dim)).is_none());
         let error = match foreign {
             Some(dim) if self.graph.products().iter().any(|product| product.inner == *dim) => {
-                CheckError::SummedDim { name, dim: dim.to_string(), at }
+                CheckError::SummedDim { name, dim: dim.to_string(), known, is_vector, at }
             }
-            Some(dim) => CheckError::NotBodyDims { name, dim: dim.to_string(), known, at },
+            Some(dim) => {
+                CheckError::NotBodyDims { name, dim: dim.to_string(), known, is_vector, at }
+            }
             // Each is the body's, so two of them are one and the same.
             None => {
                 let repeated = dims.iter().enumerate().find(|(place, dim)| {
@@ -349,6 +354,10 @@ impl<'a> Body<'a> {
             return self.lower_bits(op, infix.symbol(), [a, b], at);
         }
         if matches!(op, Binary::And | Binary::Or) {
+            // What was reported may be an integer.
+            if [a, b].iter().any(|operand| matches!(self.lowered[operand], Lowered::Poison)) {
+                return Lowered::Poison;
+            }
             if self.bits_meet_comparison(a, b) {
                 let operator = infix.symbol();
                 return self.report(CheckError::BitsMeetComparison { operator, at });

@@ -29,7 +29,7 @@ impl Body<'_> {
         at: Span,
     ) -> Lowered {
         let [value, dims @ ..] = arguments else {
-            return self.wrong_count(entry.name, "a value and dims as", 0, at);
+            return self.wrong_count(entry.name, "a value and dims as", arguments, at);
         };
         let value_at = self.exprs[*value].span;
         let Some(mut node) = self.settle(self.lowered[value], value_at) else {
@@ -41,8 +41,16 @@ impl Body<'_> {
         if let (true, [second]) = (matches!(entry.name, "max" | "min"), dims)
             && self.is_value(*second)
         {
+            let elementwise =
+                format!("{}imum({}, {})", entry.name, self.text(*value), self.text(*second));
+            let reduced = self
+                .meant_call(entry, arguments)
+                .filter(|_| self.text(*second).parse::<i64>().is_ok());
             let function = entry.name.to_owned();
-            return self.report(CheckError::ReducesOne { function, at });
+            return self.report(CheckError::ReducesOne { function, elementwise, reduced, at });
+        }
+        if self.refuse_numbered_dim(entry, arguments) {
+            return Lowered::Poison;
         }
         let Some(over) = self.over(node, dims, at) else { return Lowered::Poison };
         let fold = Fold::from_name(entry.name);
@@ -154,7 +162,7 @@ impl Body<'_> {
     }
 
     /// Whether an integer is the size of a dim that the body has.
-    fn is_size(&self, size: i64) -> bool {
+    pub(super) fn is_size(&self, size: i64) -> bool {
         let space = self.graph.space();
         u32::try_from(size).is_ok_and(|size| space.axes(&[Dim::Size(size)]).is_some())
     }
@@ -264,12 +272,11 @@ impl Body<'_> {
         at: Span,
     ) -> Lowered {
         if arguments.len() != entry.parameters.len() {
-            return self.wrong_count(
-                entry.name,
-                &entry.parameters.len().to_string(),
-                arguments.len(),
-                at,
-            );
+            let takes = entry.parameters.len().to_string();
+            return self.wrong_count(entry.name, &takes, arguments, at);
+        }
+        if self.refuse_numbered_dim(entry, arguments) {
+            return Lowered::Poison;
         }
         let mut values = Vec::new();
         let mut dim = None;

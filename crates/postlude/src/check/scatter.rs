@@ -31,8 +31,9 @@ pub(super) fn graph(
         [x, index, dim] => (x, index, dim, None),
         [x, index, dim, weight] => (x, index, dim, Some(weight)),
         _ => {
-            let given = arguments.len();
-            return reports.report(CheckError::argument_count(SCATTER, "3 to 4", given, at));
+            let (given, call) = (arguments.len(), "scatter(x, index, dim, weight=1)".to_owned());
+            let error = CheckError::argument_count(SCATTER, "3 to 4", given, (call, None), at);
+            return reports.report(error);
         }
     };
     let Some(sums) = dims::read(exprs, *dim) else {

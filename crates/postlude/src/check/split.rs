@@ -158,7 +158,7 @@ impl Body<'_> {
     pub(super) fn lower_join(&mut self, arguments: &[ExprId], at: Span) -> Lowered {
         let (parts, run) = self.parts_and_run(arguments);
         if parts.len() != 2 {
-            return self.wrong_count("join", "two parts as", parts.len(), at);
+            return self.wrong_count("join", "two parts as", parts, at);
         }
         if let Some(run) = run
             && self.run(run, 2).is_none()
@@ -194,7 +194,7 @@ impl Body<'_> {
     pub(super) fn lower_concat(&mut self, arguments: &[ExprId], at: Span) -> Lowered {
         let (parts, run) = self.parts_and_run(arguments);
         if parts.len() < 2 || parts.len() > MOST_PARTS as usize {
-            return self.wrong_count("concat", "2 to 16 parts as", parts.len(), at);
+            return self.wrong_count("concat", "2 to 16 parts as", parts, at);
         }
         let run = match run.map(|run| self.run(run, parts.len() as u16)) {
             Some(None) => return Lowered::Poison,

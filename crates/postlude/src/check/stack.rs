@@ -5,12 +5,13 @@
 //! Invariant: all values of a stack have one type; those with columns are folded along the stack, or along columns, before
 //! they are stored.
 
+use crate::catalogue;
 use crate::dtype::Elem;
 use crate::graph::{
     Binary, Constant, Fold, Gives, IndexAxis, InputId, NodeId, Op, Over, Run, Stack, Top, Unary,
 };
 use crate::shape::{self, Dim};
-use crate::syntax::{ExprId, ExprKind, Number, Span};
+use crate::syntax::{Declaration, ExprId, ExprKind, Number, Span};
 
 use super::dims::{self, is_dim_argument};
 use super::error::CheckError;
@@ -199,9 +200,12 @@ impl Body<'_> {
     pub(super) fn lower_top(&mut self, arguments: &[ExprId], at: Span) -> [Lowered; 2] {
         let poison = [Lowered::Poison; 2];
         let [value, count, dim] = arguments else {
-            self.wrong_count("topk", "3", arguments.len(), at);
+            self.wrong_count("topk", "3", arguments, at);
             return poison;
         };
+        if catalogue::find("topk").is_some_and(|entry| self.refuse_numbered_dim(entry, arguments)) {
+            return poison;
+        }
         let value_at = self.exprs[*value].span;
         let Some(node) = self.convert(self.lowered[value], Elem::F32, value_at) else {
             return poison;
@@ -248,7 +252,8 @@ impl Body<'_> {
                 let first = self.stacks[stack][0];
                 if self.graph.ty(first).axes.column.is_some() {
                     let dims = self.stack_text(stack);
-                    self.report(CheckError::StackOfTiles { dims, at });
+                    let declared = self.declared_as_list(self.stacks[stack].len());
+                    self.report(CheckError::StackOfTiles { dims, declared, at });
                     return None;
                 }
                 Some((self.stacks[stack].clone(), true))
@@ -257,6 +262,19 @@ impl Body<'_> {
                 self.settle(lowered, at).map(|node| (vec![node], false))
             }
         }
+    }
+
+    /// An input that is a list of so many elements: its name, its list's dim, and its type with columns in their place.
+    fn declared_as_list(&self, count: usize) -> Option<[String; 3]> {
+        let list = Dim::Size(count as u32);
+        let is_list =
+            |input: &&Declaration| input.dims.as_ref().is_some_and(|dims| dims.contains(&list));
+        let input = self.inputs.iter().find(is_list)?;
+        let column = &self.graph.space().column;
+        let dims: Vec<Dim> = input.dims.iter().flatten().cloned().collect();
+        let whole = dims.into_iter().map(|dim| if dim == list { column.clone() } else { dim });
+        let whole = format!("{}[{}]", input.dtype, shape::list(&whole.collect::<Vec<_>>()));
+        Some([input.name.text.clone(), list.to_string(), whole])
     }
 
     /// The dims of a value, or of several that are stacked.

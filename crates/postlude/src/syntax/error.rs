@@ -80,7 +80,7 @@ pub enum SyntaxError {
         /// Its place.
         at: Span,
     },
-    /// `//` or `/*`.
+    /// `//` or `/*` where a comment is meant.
     #[error("`{found}` does not begin a comment")]
     ForeignComment {
         /// As written.
@@ -93,6 +93,8 @@ pub enum SyntaxError {
     Conditional {
         /// As written.
         found: String,
+        /// The same as a call, where its parts are known.
+        choice: Option<String>,
         /// Its place.
         at: Span,
     },
@@ -162,6 +164,16 @@ pub enum SyntaxError {
         /// Base, operator and exponent.
         at: Span,
     },
+    /// `a % b` or `a // b`.
+    #[error("there is no operator `{operator}`")]
+    NoOperator {
+        /// As written.
+        operator: String,
+        /// What computes the same.
+        fix: String,
+        /// Both operands and the operator.
+        at: Span,
+    },
     /// `a < b < c`.
     #[error("comparisons cannot be chained")]
     ChainedComparison {
@@ -189,9 +201,11 @@ pub enum SyntaxError {
     /// `f(x=1)`.
     #[error("arguments have no names")]
     NamedArgument {
-        /// The name before `=`.
+        /// The first name before `=`.
         name: String,
-        /// The name and `=`.
+        /// The whole call without names.
+        fix: String,
+        /// The named arguments.
         at: Span,
     },
     /// `D == x` as a statement.
@@ -209,6 +223,28 @@ pub enum SyntaxError {
         operator: String,
         /// The name on the left.
         name: String,
+        /// The same under a new name.
+        whole: String,
+        /// Its place.
+        at: Span,
+    },
+    /// `return x`, `for i in range(4):`, `import torch`.
+    #[error("`{word}` begins no statement: a body assigns values to names")]
+    ForeignStatement {
+        /// The word.
+        word: String,
+        /// What stands for it here.
+        fix: String,
+        /// Its place.
+        at: Span,
+    },
+    /// `True`, `None`.
+    #[error("`{word}` is not a value of the language")]
+    ForeignValue {
+        /// The word.
+        word: String,
+        /// What stands for it here.
+        fix: String,
         /// Its place.
         at: Span,
     },
@@ -279,6 +315,8 @@ pub enum SyntaxError {
         name: String,
         /// The dtype that was probably meant.
         meant: Option<&'static str>,
+        /// How arrays of that dtype are passed, where none of ours is the same.
+        passed: Option<&'static str>,
         /// Its place.
         at: Span,
     },
@@ -296,6 +334,14 @@ pub enum SyntaxError {
         /// The declared name.
         name: String,
         /// Its place.
+        at: Span,
+    },
+    /// `-> (bf16[M, N], f32[])`.
+    #[error("inputs and outputs have names")]
+    UnnamedDeclarations {
+        /// The same with names.
+        list: String,
+        /// The list, or the one type.
         at: Span,
     },
     /// A signature without `->`.
@@ -358,14 +404,26 @@ pub enum SyntaxError {
         /// The bracket.
         at: Span,
     },
-    /// `x.sum`, `x.t`.
-    #[error("`.{name}` is not known: the only one is `.T`")]
+    /// `x[:, :64]`, `x[None, :]`.
+    #[error("values are not indexed: `{text}`")]
+    Indexed {
+        /// The value and its brackets.
+        text: String,
+        /// What to write instead.
+        fix: String,
+        /// The brackets.
+        at: Span,
+    },
+    /// `x.sum(1)`, `torch.relu(x)`, `x.shape`.
+    #[error("`{}{name}` is not known: {what}", if matches!(.what, Member::Function) { "" } else { "." })]
     UnknownMember {
-        /// The word after the point.
+        /// As written, without the first point.
         name: String,
-        /// The same in the language.
-        meant: Option<String>,
-        /// The point and the word.
+        /// What it is elsewhere.
+        what: Member,
+        /// What to do instead.
+        fix: Option<String>,
+        /// The point and what follows.
         at: Span,
     },
     /// `(f)(x)`, `f(x)(y)`.
@@ -429,6 +487,17 @@ pub enum ReservedKind {
     Word,
 }
 
+/// What a word behind a point is in other languages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Member {
+    /// `x.shape`.
+    Attribute,
+    /// `x.sum(1)`.
+    Method,
+    /// `torch.relu(x)`.
+    Function,
+}
+
 /// What was tried with a reserved name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReservedAction {
@@ -469,6 +538,16 @@ impl fmt::Display for ReservedKind {
             ReservedKind::Function => "a function",
             ReservedKind::Dtype => "a dtype",
             ReservedKind::Word => "a word of the language",
+        })
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Member::Attribute => "the only one is `.T`",
+            Member::Method => "values have no methods but `.T`",
+            Member::Function => "functions belong to no module",
         })
     }
 }

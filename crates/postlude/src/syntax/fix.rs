@@ -27,6 +27,11 @@ impl SyntaxError {
             | SyntaxError::Mismatched { at, .. }
             | SyntaxError::StrayCloser { at, .. }
             | SyntaxError::Power { at, .. }
+            | SyntaxError::NoOperator { at, .. }
+            | SyntaxError::ForeignStatement { at, .. }
+            | SyntaxError::ForeignValue { at, .. }
+            | SyntaxError::UnnamedDeclarations { at, .. }
+            | SyntaxError::Indexed { at, .. }
             | SyntaxError::ChainedComparison { at, .. }
             | SyntaxError::WordOperator { at, .. }
             | SyntaxError::AssignmentInExpression { at }
@@ -61,6 +66,16 @@ impl SyntaxError {
         }
     }
 
+    /// Whether what is proposed stands for all that is underlined, whatever it holds.
+    pub(super) fn is_whole(&self) -> bool {
+        matches!(
+            self,
+            SyntaxError::NamedArgument { .. }
+                | SyntaxError::UnknownMember { .. }
+                | SyntaxError::Indexed { .. }
+        )
+    }
+
     /// A second place that explains the first: the opening bracket of a wrong closing one, the end
     /// that an open one reached.
     pub fn related(&self) -> Option<Span> {
@@ -86,7 +101,9 @@ impl SyntaxError {
             E::ForeignOperator { wanted, .. } | E::WordOperator { wanted, .. } => write(wanted),
             E::ForeignSpace { .. } => say("write a plain space"),
             E::ForeignComment { .. } => say("comments begin with `#`"),
-            E::Conditional { .. } => write("where(condition, a, b)"),
+            E::Conditional { choice, .. } => {
+                write(choice.as_deref().unwrap_or("where(condition, a, b)"))
+            }
             E::MalformedNumber { meant, .. } => write(meant.as_ref()?),
             E::IntegerTooLarge { .. } => say("write it with a point or an exponent"),
             E::FloatTooLarge { .. } => write("inf"),
@@ -96,12 +113,19 @@ impl SyntaxError {
             E::Power { call, .. } => write(call),
             E::ChainedComparison { split, .. } => write(split),
             E::AssignmentInExpression { .. } => say("write `==` to compare"),
-            E::NamedArgument { name, .. } => Some(format!("leave out `{name} =`")),
+            E::NamedArgument { fix, .. }
+            | E::NoOperator { fix, .. }
+            | E::ForeignStatement { fix, .. }
+            | E::ForeignValue { fix, .. }
+            | E::Indexed { fix, .. } => say(fix),
+            E::UnnamedDeclarations { list, .. } => write(list),
             E::ComparisonForAssignment { name, .. }
             | E::MissingAssign { name, .. }
             | E::WordBeforeAssignment { name, .. }
             | E::TypedAssignment { name, .. } => write(&format!("{name} = ...")),
-            E::CompoundAssignment { .. } => say("assign the new value to a new name"),
+            E::CompoundAssignment { whole, .. } => {
+                Some(format!("assign the new value to a new name: `{whole}`"))
+            }
             E::NotAssigned { text, .. } => write(&format!("D = {text}")),
             E::TargetNotName { name, .. } => write(&format!("{} = ...", name.as_ref()?)),
             E::MissingSeparator { name, .. } => {
@@ -110,10 +134,7 @@ impl SyntaxError {
             E::LeadingOperator { operator: o, .. } => Some(format!(
                 "end the line before with `{o}`, or put the whole value in parentheses"
             )),
-            E::UnknownDtype { meant: Some("i32"), name, .. } if is_64_bits(name) => Some(
-                "write `i32`: int64 arrays bind to `i32` inputs that are indices, ends or counts"
-                    .to_owned(),
-            ),
+            E::UnknownDtype { passed: Some(passed), .. } => say(passed),
             E::UnknownDtype { meant: Some(meant), .. } => write(meant),
             E::UnknownDtype { meant: None, .. } | E::DtypeNotInThisVersion { .. } => {
                 Some(format!("the dtypes are {}", DType::ALL.map(DType::name).join(" ")))
@@ -127,8 +148,14 @@ impl SyntaxError {
             E::ReservedName { kind: ReservedKind::Function | ReservedKind::Word, name, .. } => {
                 Some(format!("use another name, such as `{name}_`"))
             }
+            E::InvalidDim { text, .. } if text.contains("//") => {
+                write(&text.replace("//", "/").replace(' ', ""))
+            }
             E::InvalidDim { .. } => say("write a dim such as `N`, `128` or `N/2`"),
-            E::UnknownMember { meant, .. } => write(meant.as_ref()?),
+            E::DimsOnValue { .. } => say(
+                "assign the value to a name; `a, b = halves(z)` and `q, k = split(z, [Q, KV])` take some of its columns",
+            ),
+            E::UnknownMember { fix, .. } => fix.clone(),
             E::MalformedGrad { .. } => write("grad(gelu)(x)"),
             E::TooManyNodes { .. } => say("split it into several kernels"),
             E::TooDeep { .. } => say("assign the inner part to a name"),
@@ -137,17 +164,11 @@ impl SyntaxError {
             | E::TrailingText { .. }
             | E::DimDividedByZero { .. }
             | E::DimTooLarge { .. }
-            | E::DimsOnValue { .. }
             | E::CallOfValue { .. }
             | E::Expected { .. }
             | E::ExpectedAfter { .. } => None,
         }
     }
-}
-
-/// Whether a name of another language is that of integers of 64 bits.
-fn is_64_bits(name: &str) -> bool {
-    matches!(&*name.to_lowercase(), "i64" | "int64" | "long")
 }
 
 fn closer_of(opener: char) -> &'static str {

@@ -27,6 +27,7 @@ const SYMBOLS: &[(&str, TokenKind)] = &[
     ("+", TokenKind::Plus),
     ("-", TokenKind::Minus),
     ("*", TokenKind::Star),
+    ("%", TokenKind::Percent),
     ("/", TokenKind::Slash),
     ("@", TokenKind::At),
     ("<", TokenKind::Less),
@@ -160,11 +161,17 @@ impl<'s> Lexer<'s> {
             '.' if self.rest()[1..].starts_with(|next: char| next.is_ascii_digit()) => {
                 self.number();
             }
+            '/' if self.rest().starts_with("//") && self.divides() => {
+                self.push(TokenKind::SlashSlash, 2);
+            }
             '/' if self.rest().starts_with("//") => self.foreign_comment("//"),
             '/' if self.rest().starts_with("/*") => self.foreign_comment("/*"),
             '?' => {
                 let (at, found) = self.take(1);
-                self.bad(at, SyntaxError::Conditional { found: found.to_owned(), at });
+                self.bad(
+                    at,
+                    SyntaxError::Conditional { found: found.to_owned(), choice: None, at },
+                );
             }
             _ if QUOTES.contains(&first) => self.quoted(first),
             _ => self.symbol(first),
@@ -197,6 +204,29 @@ impl<'s> Lexer<'s> {
             self.report(error);
         }
         self.push(TokenKind::Number(number), length);
+    }
+
+    /// Whether `//` stands between operands: no two words behind it stand beside each other, as those of a sentence do.
+    fn divides(&self) -> bool {
+        let before = self.lexed.tokens.last().map(|token| token.kind);
+        let is_behind_operand = matches!(
+            before,
+            Some(
+                TokenKind::Name
+                    | TokenKind::Number(_)
+                    | TokenKind::CloseParenthesis
+                    | TokenKind::CloseBracket
+            )
+        );
+        let line = self.rest()[2..].split('\n').next().unwrap_or_default();
+        let line = line.split(['#', ';', '}']).next().unwrap_or_default().trim();
+        let is_letter = |character: char| character.is_alphanumeric() || "_'".contains(character);
+        let parts: Vec<&str> = line.split_whitespace().collect();
+        let is_sentence = parts
+            .windows(2)
+            .any(|two| two[0].ends_with(is_letter) && two[1].starts_with(is_letter));
+        let begins = line.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '(');
+        is_behind_operand && begins && !is_sentence
     }
 
     /// The rest of the line is a comment in another language; it is one here too, once reported.

@@ -13,6 +13,7 @@ use super::{MAX_DIAGNOSTICS, MAX_NODES, MAX_SOURCE, excerpt};
 
 mod body;
 mod expression;
+mod foreign;
 mod signature;
 
 /// Reads a kernel, or the body of one when the source does not begin with `kernel`.
@@ -98,6 +99,9 @@ struct Parser<'s> {
     exprs: Exprs,
     errors: Vec<SyntaxError>,
     lexer_errors: Vec<SyntaxError>,
+    /// The dims that values of the body have, as far as the signature tells them, and the outputs.
+    dims: Vec<String>,
+    outputs: Vec<String>,
     /// A limit has been passed: nothing more is read or reported.
     stopped: bool,
 }
@@ -129,12 +133,17 @@ impl<'s> Parser<'s> {
             exprs: Exprs::default(),
             errors: Vec::new(),
             lexer_errors: errors,
+            dims: ["M", "N"].map(str::to_owned).to_vec(),
+            outputs: Vec::new(),
             stopped: false,
         })
     }
 
     /// What was wrong, in the order of the source.
     fn finish(mut self) -> Result<(), Vec<SyntaxError>> {
+        let whole = |error: &SyntaxError| error.is_whole().then(|| error.span());
+        let wholes: Vec<Span> = self.errors.iter().filter_map(whole).collect();
+        self.lexer_errors.retain(|error| !wholes.iter().any(|whole| whole.contains(error.span())));
         self.errors.append(&mut self.lexer_errors);
         if self.errors.is_empty() {
             return Ok(());

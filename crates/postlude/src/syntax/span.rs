@@ -23,6 +23,11 @@ impl Span {
         Span { start: start as u32, end: end as u32 }
     }
 
+    /// Whether all bytes of `other` are among these.
+    pub const fn contains(self, other: Span) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
     /// From the first byte of `self` to the last of `other`.
     pub const fn to(self, other: Span) -> Span {
         Span { start: self.start, end: other.end }

@@ -39,6 +39,10 @@ pub(super) enum TokenKind {
     ShiftRight,
     /// `**`, which the language does not have.
     Power,
+    /// `%`, which the language does not have.
+    Percent,
+    /// `//` between operands, which the language does not have.
+    SlashSlash,
     Assign,
     /// `+=` and the like, which the language does not have.
     AssignWith,
@@ -88,6 +92,8 @@ impl TokenKind {
             | TokenKind::ShiftLeft
             | TokenKind::ShiftRight
             | TokenKind::Power
+            | TokenKind::Percent
+            | TokenKind::SlashSlash
             | TokenKind::Assign
             | TokenKind::AssignWith
             | TokenKind::Comma => true,

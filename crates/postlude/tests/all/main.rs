@@ -13,6 +13,7 @@ mod int64;
 mod layering;
 mod library;
 mod lists;
+mod messages;
 mod no_product;
 mod operand_types;
 mod planner;

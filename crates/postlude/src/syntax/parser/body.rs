@@ -12,6 +12,12 @@ impl Parser<'_> {
     /// The whole source: a kernel or a body.
     pub(super) fn file(&mut self) -> Ast {
         self.skip_separators();
+        // What is imported stands before the kernel.
+        while self.at_foreign_statement() {
+            self.refuse_statement();
+            self.recover();
+            self.skip_separators();
+        }
         let mut ast = Ast { definitions: self.definitions(), ..Ast::default() };
         let fused = self.at_fused_kernel();
         if fused || self.at_word("kernel") && self.kind_ahead(1) != TokenKind::Assign {
@@ -174,6 +180,9 @@ impl Parser<'_> {
     }
 
     fn statement(&mut self, first: bool) -> Parsed<Statement> {
+        if self.at_foreign_statement() {
+            return Err(self.refuse_statement());
+        }
         let token = self.peek();
         if token.kind.is_operator() && !first {
             let operator = self.excerpt(token.span);
@@ -233,8 +242,7 @@ impl Parser<'_> {
                     return self.report(SyntaxError::TypedAssignment { name, at });
                 }
                 TokenKind::AssignWith => {
-                    let operator = self.excerpt(at);
-                    return self.report(SyntaxError::CompoundAssignment { operator, name, at });
+                    return self.refuse_compound(name, at);
                 }
                 TokenKind::Comma => {
                     return self.refuse_target_list();

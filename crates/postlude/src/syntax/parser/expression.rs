@@ -11,9 +11,6 @@ use crate::syntax::{MAX_NESTING, is_reserved};
 
 use super::{Operand, Parsed, Parser};
 
-/// Where other languages keep their functions.
-const MODULES: &[&str] = &["torch", "F", "nn", "np", "numpy", "jnp", "jax", "tl", "math", "scipy"];
-
 /// How tightly an operator binds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
@@ -34,6 +31,8 @@ enum Operator {
     Infix(Infix),
     Product,
     Power,
+    /// `%` or `//`.
+    Foreign,
 }
 
 impl Operator {
@@ -52,7 +51,7 @@ impl Operator {
             ) => Level::Comparison,
             Operator::Infix(Infix::ShiftLeft | Infix::ShiftRight) => Level::Shift,
             Operator::Infix(Infix::Add | Infix::Subtract) => Level::Sum,
-            Operator::Infix(Infix::Multiply | Infix::Divide) => Level::Term,
+            Operator::Infix(Infix::Multiply | Infix::Divide) | Operator::Foreign => Level::Term,
             Operator::Product => Level::Product,
             Operator::Power => Level::Power,
         }
@@ -93,11 +92,17 @@ const OPERATORS: &[(TokenKind, Operator)] = &[
     (TokenKind::ShiftRight, Operator::Infix(Infix::ShiftRight)),
     (TokenKind::At, Operator::Product),
     (TokenKind::Power, Operator::Power),
+    (TokenKind::Percent, Operator::Foreign),
+    (TokenKind::SlashSlash, Operator::Foreign),
 ];
 
 impl Parser<'_> {
     pub(super) fn expression(&mut self) -> Parsed<Operand> {
-        self.chain(Level::Or)
+        let value = self.chain(Level::Or)?;
+        if self.at_word("if") {
+            return Err(self.conditional(value));
+        }
+        Ok(value)
     }
 
     /// Operands joined by operators that bind at least as tightly as `loosest`.
@@ -106,7 +111,7 @@ impl Parser<'_> {
         // The operand before the last one, while the chain so far is a comparison.
         let mut compared: Option<Span> = None;
         let mut reported = false;
-        while let Some(operator) = self.operator()? {
+        while let Some(operator) = self.operator() {
             let level = operator.level();
             if level < loosest {
                 break;
@@ -134,6 +139,10 @@ impl Parser<'_> {
                     self.report_power(left, symbol, right);
                     ExprKind::Infix(Infix::Multiply, left.id, right.id)
                 }
+                Operator::Foreign => {
+                    self.report_operator(left, symbol, right);
+                    ExprKind::Infix(Infix::Multiply, left.id, right.id)
+                }
             };
             left = self.push(kind, span, span)?;
         }
@@ -141,26 +150,22 @@ impl Parser<'_> {
     }
 
     /// The operator that comes next. Words of other languages are reported and read as what they mean.
-    fn operator(&mut self) -> Parsed<Option<Operator>> {
+    fn operator(&mut self) -> Option<Operator> {
         let token = self.peek();
         if token.kind == TokenKind::Name {
             let (wanted, operator) = match self.text(token.span) {
                 "and" => ("&", Operator::Infix(Infix::And)),
                 "or" => ("|", Operator::Infix(Infix::Or)),
-                "if" => {
-                    let found = "if".to_owned();
-                    return Err(self.report(SyntaxError::Conditional { found, at: token.span }));
-                }
-                _ => return Ok(None),
+                _ => return None,
             };
             let found = self.text(token.span).to_owned();
             let already = self.errors.iter().any(|error| error.span().start == token.span.start);
             if !already {
                 self.report(SyntaxError::WordOperator { found, wanted, at: token.span });
             }
-            return Ok(Some(operator));
+            return Some(operator);
         }
-        Ok(OPERATORS.iter().find(|(kind, _)| *kind == token.kind).map(|&(_, operator)| operator))
+        OPERATORS.iter().find(|(kind, _)| *kind == token.kind).map(|&(_, operator)| operator)
     }
 
     fn report_power(&mut self, base: Operand, symbol: Span, exponent: Operand) {
@@ -224,7 +229,7 @@ impl Parser<'_> {
                         return Err(self.unexpected(Wanted::Symbol("T")));
                     }
                     if !self.at_word("T") {
-                        return Err(self.unknown_member(operand, token.span.to(member.span)));
+                        return Err(self.foreign_member(operand, token.span));
                     }
                     self.advance();
                     let span = operand.span.to(member.span);
@@ -239,21 +244,6 @@ impl Parser<'_> {
                 _ => return Ok(operand),
             }
         }
-    }
-
-    fn unknown_member(&mut self, operand: Operand, at: Span) -> super::Failed {
-        let name = self.excerpt(at).trim_start_matches('.').trim().to_owned();
-        let value = self.excerpt(operand.span);
-        let meant = match name.as_str() {
-            "t" | "mT" | "mt" | "transpose" => Some(format!("{value}.T")),
-            // Functions have no module here.
-            function if is_reserved(function) && MODULES.contains(&value.as_str()) => {
-                Some(format!("{function}(...)"))
-            }
-            function if is_reserved(function) => Some(format!("{function}({value})")),
-            _ => None,
-        };
-        self.report(SyntaxError::UnknownMember { name, meant, at })
     }
 
     fn primary(&mut self) -> Parsed<Operand> {
@@ -288,14 +278,16 @@ impl Parser<'_> {
                 if is_reserved(text) {
                     self.report_reserved(token.span, ReservedAction::Declared);
                 }
+                self.refuse_index(token.span)?;
                 let (dims, close) = self.dims()?;
                 let span = token.span.to(close);
                 self.push(ExprKind::Annotated(text.to_owned(), dims), span, span)
             }
             TokenKind::Name if text == "if" => {
                 let found = text.to_owned();
-                Err(self.report(SyntaxError::Conditional { found, at: token.span }))
+                Err(self.report(SyntaxError::Conditional { found, choice: None, at: token.span }))
             }
+            _ if self.refuse_word(token.span).is_err() => Err(super::Failed),
             _ => self.push(ExprKind::Name(text.to_owned()), token.span, token.span),
         }
     }
@@ -321,6 +313,7 @@ impl Parser<'_> {
     /// The arguments of a call, from `(` on.
     fn call(&mut self, function: Name, start: Span, grad: bool) -> Parsed<Operand> {
         let opener = self.peek().span;
+        self.refuse_keywords(&function)?;
         self.deeper(opener)?;
         self.enter();
         let mut arguments = Vec::new();
@@ -353,23 +346,10 @@ impl Parser<'_> {
     /// Reports `=` after an expression in parentheses or an argument.
     fn refuse_assignment(&mut self) -> Parsed<()> {
         let token = self.peek();
-        if token.kind != TokenKind::Assign {
-            return Ok(());
+        if token.kind == TokenKind::Assign {
+            return Err(self.report(SyntaxError::AssignmentInExpression { at: token.span }));
         }
-        let innermost = *self.open.last().expect("compiler bug: no bracket is open");
-        let in_call = innermost > 0
-            && matches!(
-                self.tokens[innermost - 1].kind,
-                TokenKind::Name | TokenKind::CloseParenthesis
-            );
-        let error = match self.previous() {
-            Some(name) if in_call && name.kind == TokenKind::Name => SyntaxError::NamedArgument {
-                name: self.excerpt(name.span),
-                at: name.span.to(token.span),
-            },
-            Some(_) | None => SyntaxError::AssignmentInExpression { at: token.span },
-        };
-        Err(self.report(error))
+        Ok(())
     }
 
     /// `[M, N/2]`, from `[` on, and where it ends.

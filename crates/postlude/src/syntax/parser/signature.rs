@@ -51,12 +51,25 @@ const FOREIGN_DTYPES: &[(&str, DType)] = &[
     ("int", DType::I32),
     ("int32", DType::I32),
     ("s32", DType::I32),
-    ("i64", DType::I32),
-    ("int64", DType::I32),
-    ("long", DType::I32),
     ("boolean", DType::Bool),
     ("bit", DType::B1),
     ("bits", DType::B1),
+];
+
+/// Dtypes of other tools that none of ours is the same as, and how their arrays are passed.
+const PASSED: &[(&[&str], &str)] = &[
+    (
+        &["i64", "int64", "long", "s64"],
+        "declare it `i32`: int64 arrays bind to `i32` inputs that are indices, ends or counts",
+    ),
+    (
+        &["u64", "uint64", "u32", "uint32", "i16", "int16", "short", "u16", "uint16"],
+        "declare it `i32`, and convert the array, as in `array.astype(\"int32\")`",
+    ),
+    (
+        &["f64", "float64", "double", "fp64"],
+        "declare it `f32`: float64 arrays are rounded before the call, as in `array.astype(\"float32\")`",
+    ),
 ];
 
 impl Parser<'_> {
@@ -77,20 +90,26 @@ impl Parser<'_> {
         if self.peek().kind != TokenKind::OpenParenthesis {
             return Err(self.unexpected(Wanted::Symbol("(")));
         }
+        self.refuse_unnamed(&["A", "B", "C"])?;
         let inputs = self.declarations()?;
         let inputs_end = self.previous().map_or(token.span, |last| last.span);
         if !self.eat(TokenKind::Arrow) {
             self.report(SyntaxError::MissingArrow { at: inputs_end });
         }
         let outputs = match self.peek().kind {
-            TokenKind::OpenParenthesis => self.declarations()?,
+            TokenKind::OpenParenthesis => {
+                self.refuse_unnamed(&["D", "E", "F", "G"])?;
+                self.declarations()?
+            }
             TokenKind::Name => vec![self.declaration()?],
             // Without `->` nothing more needs to be said.
             _ if matches!(self.errors.last(), Some(SyntaxError::MissingArrow { .. })) => Vec::new(),
             _ => return Err(self.unexpected(Wanted::Declaration)),
         };
         self.free = 0;
-        Ok(Signature { fused: false, name, inputs, outputs })
+        let signature = Signature { fused: false, name, inputs, outputs };
+        self.remember(&signature);
+        Ok(signature)
     }
 
     /// Declarations in parentheses, from `(` on.
@@ -145,6 +164,7 @@ impl Parser<'_> {
 
     /// `name: dtype[dims]`, `name: dtype[dims] = other` or `name: dtype`.
     fn declaration(&mut self) -> Parsed<Declaration> {
+        self.refuse_unnamed_type()?;
         let token = self.peek();
         if token.kind != TokenKind::Name {
             return Err(self.unexpected(Wanted::Declaration));
@@ -201,7 +221,10 @@ impl Parser<'_> {
         if DType::RESERVED.contains(&text) {
             self.report(SyntaxError::DtypeNotInThisVersion { name, at });
         } else {
-            self.report(SyntaxError::UnknownDtype { name, meant: meant_dtype(text), at });
+            let lower = text.to_lowercase();
+            let passed = PASSED.iter().find(|(names, _)| names.contains(&lower.as_str()));
+            let (meant, passed) = (meant_dtype(text), passed.map(|(_, how)| *how));
+            self.report(SyntaxError::UnknownDtype { name, meant, passed, at });
         }
         Ok((DType::F32, at))
     }

@@ -134,7 +134,7 @@ fn operators_of_other_languages() {
         ),
         (
             "D = a if c else b",
-            &["`if` does not choose between values | if | write `where(condition, a, b)`"],
+            &["`if` does not choose between values | if | write `where(c, a, b)`"],
         ),
         (
             "if a > b",
@@ -174,7 +174,18 @@ fn operators_of_other_languages() {
                 "`naïve` is not a name: names are ASCII letters, digits and `_` | naïve | ",
             ],
         ),
-        ("D = a % b", &["`%` has no meaning here | % | "]),
+        (
+            "D = a % b",
+            &[
+                "there is no operator `%` | a % b | write `i32(fmod(f32(a), f32(b)))` of integers, `fmod(a, b)` of floats",
+            ],
+        ),
+        (
+            "D = a // 2 + b",
+            &[
+                "there is no operator `//` | a // 2 | write `a >> 1` of integers, `floor(a / 2)` of floats",
+            ],
+        ),
         ("D = a $$$ b", &["`$` has no meaning here | $$$ | "]),
         ("D = a \u{1}", &["`\\u{1}` has no meaning here | \u{1} | "]),
     ]);
@@ -188,7 +199,10 @@ fn comparisons_and_assignments() {
             "D = a == b != c == d",
             &["comparisons cannot be chained | a == b != c | write `a == b & b != c`"],
         ),
-        ("D = where(a = b, 1, 2)", &["arguments have no names | a = | leave out `a =`"]),
+        (
+            "D = where(a = b, 1, 2)",
+            &["`=` assigns and cannot stand inside an expression | a = b | write `==` to compare"],
+        ),
         (
             "D = (a = b)",
             &["`=` assigns and cannot stand inside an expression | = | write `==` to compare"],
@@ -201,12 +215,15 @@ fn comparisons_and_assignments() {
             "D = a = b",
             &["`=` assigns and cannot stand inside an expression | = | write `==` to compare"],
         ),
-        ("D = f(\n a=1,\n b=2\n)\nE = c", &["arguments have no names | a= | leave out `a =`"]),
+        (
+            "D = f(\n a=1,\n b=2\n)\nE = c",
+            &["arguments have no names | a=1,\n b=2 | write `f(1, 2)`"],
+        ),
         ("D == a + b", &["`==` compares and does not assign | D == a + b | write `D = ...`"]),
         (
             "D += a",
             &[
-                "`+=` would change `D`, and every name is assigned once | += | assign the new value to a new name",
+                "`+=` would change `D`, and every name is assigned once | += | assign the new value to a new name: `D_2 = D + a`",
             ],
         ),
     ]);
@@ -299,12 +316,22 @@ fn values() {
         ("D = a: b", &["expected an operator or the end of the statement, found `:` | : | "]),
         ("D = 2(a)", &["only a function's name can be called | ( | "]),
         ("D = f(a)(b)", &["only a function's name can be called | ( | "]),
-        ("D = f(a)[N]", &["only a name can be followed by dims in `[ ]` | [ | "]),
+        (
+            "D = f(a)[N]",
+            &[
+                "only a name can be followed by dims in `[ ]` | [ | assign the value to a name; `a, b = halves(z)` and `q, k = split(z, [Q, KV])` take some of its columns",
+            ],
+        ),
         ("D = x.t", &["`.t` is not known: the only one is `.T` | .t | write `x.T`"]),
-        ("D = x.sum()", &["`.sum` is not known: the only one is `.T` | .sum | write `sum(x)`"]),
+        (
+            "D = x.sum()",
+            &["`.sum()` is not known: values have no methods but `.T` | .sum() | write `sum(x)`"],
+        ),
         (
             "D = torch.relu(x)",
-            &["`.relu` is not known: the only one is `.T` | .relu | write `relu(...)`"],
+            &[
+                "`torch.relu(x)` is not known: functions belong to no module | .relu(x) | write `relu(x)`",
+            ],
         ),
         ("D = x.shape", &["`.shape` is not known: the only one is `.T` | .shape | "]),
         ("D = x.", &["expected `T` after `.` | . | "]),
@@ -372,7 +399,7 @@ fn dims() {
         (
             "D = x[:, 0]",
             &[
-                "`:` is not a dim: a dim is a name, an integer, or a name divided by an integer | : | write a dim such as `N`, `128` or `N/2`",
+                "values are not indexed: `x[:, 0]` | [:, 0] | split the columns: `a, b = halves(x)`, or `q, k = split(x, [Q, KV])` where these dims are declared",
             ],
         ),
         (
@@ -426,7 +453,7 @@ fn signatures() {
     }
     for written in ["i64", "int64", "long"] {
         let cure =
-            "write `i32`: int64 arrays bind to `i32` inputs that are indices, ends or counts";
+            "declare it `i32`: int64 arrays bind to `i32` inputs that are indices, ends or counts";
         let expected = format!("unknown dtype `{written}` | {written} | {cure}");
         assert_eq!(shown(&with_input(&format!("t: {written}[M]"))), [expected]);
     }

@@ -21,11 +21,11 @@ macro_rules! variants {
 
 variants! { SyntaxError, SYNTAX_ERRORS, syntax_variant:
     Empty SourceTooLong NotUtf8 NulByte UnexpectedCharacter NameNotAscii Quoted ForeignOperator ForeignSpace
-    ForeignComment Conditional MalformedNumber IntegerTooLarge FloatTooLarge Unclosed Mismatched StrayCloser Power
+    ForeignComment Conditional MalformedNumber IntegerTooLarge FloatTooLarge Unclosed Mismatched StrayCloser Power NoOperator
     ChainedComparison WordOperator AssignmentInExpression NamedArgument ComparisonForAssignment CompoundAssignment
-    MissingAssign WordBeforeAssignment NotAssigned TargetNotName TypedAssignment MissingSeparator LeadingOperator
-    UnknownDtype DtypeNotInThisVersion MissingType MissingArrow TrailingText SecondKernel ReservedName InvalidDim
-    DimDividedByZero DimTooLarge DimsOnValue UnknownMember CallOfValue MalformedGrad TooManyNodes TooDeep Expected
+    ForeignStatement ForeignValue MissingAssign WordBeforeAssignment NotAssigned TargetNotName TypedAssignment MissingSeparator LeadingOperator
+    UnknownDtype DtypeNotInThisVersion MissingType UnnamedDeclarations MissingArrow TrailingText SecondKernel ReservedName InvalidDim
+    DimDividedByZero DimTooLarge DimsOnValue Indexed UnknownMember CallOfValue MalformedGrad TooManyNodes TooDeep Expected
     ExpectedAfter
 }
 
@@ -35,7 +35,7 @@ variants! { CheckError, CHECK_ERRORS, check_variant:
     UsedBeforeAssigned FunctionAsValue DimAsValue UnknownFunction AssignedTwice AssignsInput NeverAssigned DimsDisagree
     PartMeetsWhole Annotation Transpose NotACondition BoolArithmetic BoolComparison IntegerDivision NotInteger BitsMeetComparison FloatPower Seed RandomCast RandomColumns TakeTable TakeIndex
     UnknownSize IndexDim Within UnknownParameter DefinedLater ManyNodes LiteralRange ArgumentCount
-    NoDerivative DimExpected NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
+    NoDerivative DimExpected NumberedDim NoSuchDim DimTwice ReducesOne NothingToReduce GroupPlace GroupWidth Count TwoValues
     TopAlong StackOfTiles StackFunction StackAsValue
     TargetCount SeveralValues SplitArguments SplitCount SplitDim RunParts DimList ConcatDims NoColumns MergeDims PickIndex OutputDims OutputOfCondition OutputNotACondition Uninferred BoundRank
     NoOutput
@@ -75,12 +75,15 @@ const TEXTS: &[(&str, &str)] = &[
     ("Mismatched", "D = relu(A @ B]"),
     ("StrayCloser", "D = A @ B)"),
     ("Power", "D = C**2 + A @ B"),
+    ("NoOperator", "D = A @ B + f32(row % 2)"),
     ("ChainedComparison", "D = where(0 < C < 1, A @ B, 0)"),
     ("WordOperator", "D = where(C > 0 and C < 1, A @ B, 0)"),
     ("AssignmentInExpression", "D = (C = 0) + A @ B"),
     ("NamedArgument", "D = leaky_relu(A @ B, slope=0.1)"),
     ("ComparisonForAssignment", "D == A @ B"),
     ("CompoundAssignment", "D += A @ B"),
+    ("ForeignStatement", "return A @ B"),
+    ("ForeignValue", "D = where(True, A @ B, 0)"),
     ("MissingAssign", "D A @ B"),
     ("WordBeforeAssignment", "let D = A @ B"),
     ("NotAssigned", "relu(A @ B)"),
@@ -91,6 +94,7 @@ const TEXTS: &[(&str, &str)] = &[
     ("UnknownDtype", "kernel k(A: float[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("DtypeNotInThisVersion", "kernel k(A: f4e2m1[M, K], B: f4e2m1[K, N]) -> D: f32[M, N] { D = A @ B }"),
     ("MissingType", "kernel k(A, B: f32[K, N]) -> D: f32[M, N] { D = A @ B }"),
+    ("UnnamedDeclarations", "kernel k(A: f32[M, K], B: f32[K, N]) -> (bf16[M, N], f32[]) { D = A @ B; E = sum(D) }"),
     ("MissingArrow", "kernel k(A: f32[M, K], B: f32[K, N]) { D = A @ B }"),
     ("TrailingText", "kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B } E = D"),
     ("SecondKernel", "kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] { D = A @ B }\nkernel l() -> E: f32[] { E = 0 }"),
@@ -99,7 +103,8 @@ const TEXTS: &[(&str, &str)] = &[
     ("DimDividedByZero", "D = A @ B + bias[N/0]"),
     ("DimTooLarge", "D = A @ B + bias[5000000000]"),
     ("DimsOnValue", "D = (A @ B)[N]"),
-    ("UnknownMember", "D = A @ B.t"),
+    ("Indexed", "D = A @ B + bias[None, :]"),
+    ("UnknownMember", "D = A @ B + C.sum(1)"),
     ("CallOfValue", "D = relu(A @ B)(C)"),
     ("MalformedGrad", "D = grad(gelu) * A @ B"),
     ("Expected", "D = * A @ B"),
@@ -144,6 +149,7 @@ const BODIES: &[(&str, &str)] = &[
     ("ArgumentCount", "D = relu(A @ B, 0)"),
     ("NoDerivative", "D = grad(softmax)(A @ B)"),
     ("DimExpected", "D = A @ B / sum(C, M + N)"),
+    ("NumberedDim", "D = softmax(A @ B, -1)"),
     ("NoSuchDim", "D = A @ B + sum(bias, M)"),
     ("DimTwice", "D = A @ B + sum(C, M, M)"),
     ("ReducesOne", "D = max(A @ B, 0)"),

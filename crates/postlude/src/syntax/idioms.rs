@@ -5,7 +5,7 @@
 
 /// The name elsewhere, and the same here.
 #[rustfmt::skip] // A table: one line a name.
-pub(super) const IDIOMS: &[(&str, &str)] = &[
+pub(crate) const IDIOMS: &[(&str, &str)] = &[
     ("std", "sqrt(mean(square(z - mean(z, N)), N))"),
     ("norm", "sqrt(sum(square(z), N))"),
     ("l2norm", "sqrt(sum(square(z), N))"),
@@ -59,6 +59,13 @@ pub(super) const IDIOMS: &[(&str, &str)] = &[
     ("isfinite", "!(isnan(z) | isinf(z))"),
 ];
 
+const RESHAPED: &str = "dims are declared, and a tensor is passed in the shape that it is declared with; \
+                        `q, k = split(z, [Q, KV])` and `a, b = halves(z)` cut columns";
+const MEETS: &str =
+    "leave it out: values meet by the names of their dims, and `[M]` with `[N]` gives `[M, N]`";
+const NO_CONVOLUTION: &str =
+    "there is no convolution; where it is a product of patches (im2col), write `X @ W.T`";
+
 /// Functions that no expression stands for, and what to do.
 #[rustfmt::skip] // A table: one line a name.
 const ADVICE: &[(&str, &str)] = &[
@@ -84,10 +91,43 @@ const ADVICE: &[(&str, &str)] = &[
     ("sort", "there is no sort; `values, indices = topk(z, 8, N)` gives the largest in order"),
     ("cumsum", "there are no prefix sums; store the product and scan it in a second kernel"),
     ("if", "write `where(condition, a, b)`"),
+    ("reshape", RESHAPED),
+    ("view", RESHAPED),
+    ("flatten", RESHAPED),
+    ("rearrange", RESHAPED),
+    ("repeat", MEETS),
+    ("expand", MEETS),
+    ("broadcast_to", MEETS),
+    ("unsqueeze", MEETS),
+    ("expand_dims", MEETS),
+    ("squeeze", MEETS),
+    ("repeat_interleave", MEETS),
+    ("permute", "write `A.T`, or name the dims in the order in which the tensor lies in memory"),
+    ("one_hot", "`pick(z, t)` reads the column that `t` numbers; the matrix is `f32(index(N) == t)`"),
+    ("conv1d", NO_CONVOLUTION),
+    ("conv2d", NO_CONVOLUTION),
+    ("conv3d", NO_CONVOLUTION),
+    ("conv_transpose2d", NO_CONVOLUTION),
+    ("embedding", "`gather(X, index)` reads rows of `X: bf16[S, N]` by `index: i32[T]`"),
+    ("index_add", "`scatter(x, index, S)` sums rows by their numbers"),
+    ("scatter_add", "`scatter(x, index, S)` sums rows by their numbers"),
+    ("arange", "`index(N)` is the place along `N`"),
+    ("program_id", "leave it out: a statement says what happens to every element, and `row` and `col` are its place"),
+    ("load", "leave it out: inputs are loaded where they are read"),
+    ("store", "leave it out: outputs are stored where they are assigned, as in `D = ...`"),
+    ("tril", "write `where(col <= row, z, 0.0)`"),
+    ("triu", "write `where(col >= row, z, 0.0)`"),
+    ("scaled_dot_product_attention", "run the library's `attention`"),
+    ("attention", "run the library's `attention`"),
+    ("batch_norm", "run the library's `linear_batch_norm`"),
+    ("group_norm", "write the mean and the variance of the group: `mean(z, N)`, `var(z, N)`"),
+    ("mse_loss", "write `mean(square(a - b))`"),
+    ("l1_loss", "write `mean(abs(a - b))`"),
+    ("print", "leave it out: `postlude run --print D` prints an output"),
 ];
 
 /// What to write for a function that the language does not have.
-pub(super) fn instead(name: &str) -> Option<String> {
+pub(crate) fn instead(name: &str) -> Option<String> {
     let idiom = IDIOMS.iter().find(|(known, _)| *known == name);
     let advice = ADVICE.iter().find(|(known, _)| *known == name);
     idiom
