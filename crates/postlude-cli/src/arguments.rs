@@ -276,6 +276,9 @@ pub(crate) struct EmitArguments {
 /// `postlude list`
 #[derive(Args, Debug)]
 pub(crate) struct ListArguments {
+    /// Words to look for in names, descriptions and CUTLASS's names; `functions` lists the language's functions
+    #[arg(value_name = "WORD")]
+    pub(crate) words: Vec<String>,
     /// List the functions of the language instead
     #[arg(long)]
     pub(crate) functions: bool,

@@ -43,7 +43,11 @@ fn kernels(count: usize) -> String {
 
 /// Where compiled kernels are kept, as the run time says.
 pub(crate) fn folder() -> Result<PathBuf, Mistake> {
-    kept::folder().map_err(|error| Mistake { message: error.to_string(), fix: error.fix() })
+    kept::folder().map_err(|error| Mistake {
+        message: error.to_string(),
+        details: None,
+        fix: error.fix(),
+    })
 }
 
 /// Our own files; none where there is no folder yet.

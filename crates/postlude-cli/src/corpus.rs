@@ -205,7 +205,11 @@ fn check_flags(arguments: &CorpusArguments, backend: Backend) -> Result<(), Mist
 /// Without a GPU that runs kernels nothing would be tested.
 pub(crate) fn require_gpu() -> Result<(), Mistake> {
     let found = Device::open(0).and_then(|device| cuda::chip(&device));
-    found.map(|_| ()).map_err(|error| Mistake { message: error.to_string(), fix: error.fix() })
+    found.map(|_| ()).map_err(|error| Mistake {
+        message: error.to_string(),
+        details: None,
+        fix: error.fix(),
+    })
 }
 
 /// The nearest folder `corpus` with a README, from the current folder upwards.

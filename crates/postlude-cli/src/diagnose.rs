@@ -156,7 +156,18 @@ fn renderer() -> Renderer {
 }
 
 fn render_mistake(renderer: &Renderer, mistake: &Mistake) -> String {
-    render_placeless(renderer, &mistake.message, mistake.fix.as_deref(), Level::ERROR)
+    let Some(details) = &mistake.details else {
+        return render_placeless(renderer, &mistake.message, mistake.fix.as_deref(), Level::ERROR);
+    };
+    let mut text = render_placeless(renderer, &mistake.message, None, Level::ERROR);
+    for line in details.lines() {
+        text.push_str(&format!("\n  {}", cut(line)));
+    }
+    if let Some(fix) = &mistake.fix {
+        let fix = renderer.render(&[Group::with_title(Level::HELP.primary_title(cut(fix)))]);
+        text.push_str(&format!("\n{fix}"));
+    }
+    text
 }
 
 fn render_placeless(

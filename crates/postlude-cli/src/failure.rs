@@ -42,6 +42,8 @@ pub(crate) enum Failure {
 pub(crate) struct Mistake {
     /// What is wrong: lower-case, without a full stop.
     pub(crate) message: String,
+    /// What a person reads below it, line by line.
+    pub(crate) details: Option<String>,
     /// What to do about it, where that is known.
     pub(crate) fix: Option<String>,
 }
@@ -49,7 +51,12 @@ pub(crate) struct Mistake {
 impl Mistake {
     /// A mistake without a known fix.
     pub(crate) fn new(message: impl Into<String>) -> Mistake {
-        Mistake { message: message.into(), fix: None }
+        Mistake { message: message.into(), details: None, fix: None }
+    }
+
+    /// The same mistake with more lines below it.
+    pub(crate) fn details(self, details: impl Into<String>) -> Mistake {
+        Mistake { details: Some(details.into()), ..self }
     }
 
     /// The same mistake with its fix.

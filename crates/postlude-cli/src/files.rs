@@ -19,6 +19,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use postlude::tensor::MAX_RANK;
 use postlude::{DType, Tensor};
 
 use crate::failure::Mistake;
@@ -176,6 +177,11 @@ impl Stored {
             }
         };
         let Header { elements, shape, order, offset, length } = header;
+        if shape.len() > MAX_RANK {
+            let what =
+                format!("the array has {} dims, and a tensor at most {MAX_RANK}", shape.len());
+            return Err(Mistake::file(path, what).fix("reshape it to the dims that are declared"));
+        }
         let (dtype, integers) = match elements {
             Elements::Of(dtype) => (dtype, None),
             Elements::Integers(integer) => (DType::I32, Some(integer)),

@@ -17,6 +17,7 @@ use crate::failure::{Failure, Mistake, Outcome};
 use crate::interruption::interruption;
 use crate::print;
 use crate::progress::{Progress, Reader};
+use crate::threads;
 
 #[derive(Serialize)]
 struct Report {
@@ -92,6 +93,7 @@ pub(crate) fn fuzz(arguments: &FuzzArguments) -> Result<Outcome, Failure> {
         let mistake = Mistake::new("`--timing` is for the simulator");
         return Err(mistake.fix("run it with `--backend sim`").into());
     }
+    threads::require()?;
     let stop = interruption();
     let runs: Vec<(Backend, u32)> =
         if arguments.nightly { NIGHTLY.to_vec() } else { vec![(backend, arguments.graphs)] };

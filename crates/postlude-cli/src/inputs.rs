@@ -3,7 +3,7 @@
 //! In: a problem and what is bound. Out: an argument for every input; what nobody bound is drawn at random.
 //! Invariant: indices of picks and tables are drawn in range.
 
-use postlude::graph::Input;
+use postlude::graph::{Graph, Input};
 use postlude::{Argument, Arguments, DType, Problem, Tensor, TensorError};
 use postlude_corpus::{Fill, fill, seed_for};
 
@@ -32,15 +32,7 @@ pub(crate) fn make(
             (Some(Given::Number(value)), None) => Argument::Scalar(*value),
             (Some(Given::Fill(_)) | None, None) => return Err(unset(&input.name).into()),
             (given @ (Some(Given::Fill(_)) | None), Some(dims)) => {
-                let rows = graph.segment_rows(&input.name).map(|rows| problem.shape(&[rows])[0]);
-                let indexed = problem.shape(&graph.index_dims(&input.name)).into_iter().min();
-                let kind = match given {
-                    Some(Given::Fill(kind)) => *kind,
-                    _ if rows.is_some() => Fill::Ends,
-                    _ => default_fill(input, indexed.is_some()),
-                };
-                // Labels that number nothing are compared with columns.
-                let count = rows.or(indexed).unwrap_or(problem.columns());
+                let (kind, count) = drawn(graph, problem, input, given);
                 let tensor = draw(kind, input, &problem.shape(dims), count, seed);
                 Argument::Tensor(tensor.map_err(|error| loaded.failure(error))?)
             }
@@ -75,13 +67,23 @@ fn draw(
     fill(kind, input.dtype, shape, labels, seed_for(seed, &input.name))
 }
 
-/// How an input is drawn that nobody bound.
-pub(crate) fn default_fill(input: &Input, is_index: bool) -> Fill {
-    if is_index {
-        Fill::Labels
-    } else if input.dtype == DType::I32 {
-        Fill::Integers
-    } else {
-        Fill::Normal
-    }
+/// How an input is drawn that no file and no number is bound to, and what its numbers choose from: ends of segments rise up
+/// to the number of rows, an index is in range.
+pub(crate) fn drawn(
+    graph: &Graph,
+    problem: &Problem,
+    input: &Input,
+    given: Option<&Given>,
+) -> (Fill, usize) {
+    let rows = graph.segment_rows(&input.name).map(|rows| problem.shape(&[rows])[0]);
+    let indexed = problem.shape(&graph.index_dims(&input.name)).into_iter().min();
+    let kind = match given {
+        Some(Given::Fill(kind)) => *kind,
+        _ if rows.is_some() => Fill::Ends,
+        _ if indexed.is_some() => Fill::Labels,
+        _ if input.dtype == DType::I32 => Fill::Integers,
+        _ => Fill::Normal,
+    };
+    // Labels that number nothing are compared with columns.
+    (kind, rows.or(indexed).unwrap_or(problem.columns()))
 }

@@ -43,6 +43,7 @@ mod shapes;
 mod show;
 mod sim;
 mod source;
+mod threads;
 mod tools;
 mod tune;
 mod tuned;

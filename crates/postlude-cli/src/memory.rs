@@ -73,7 +73,17 @@ pub(crate) fn available() -> Option<u128> {
     // A container's limit, where there is one, is the machine.
     let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
     let limit = limit.and_then(|limit| limit.trim().parse::<u128>().ok());
-    Some(limit.map_or(free, |limit| limit.min(free)))
+    let have = limit.map_or(free, |limit| limit.min(free));
+    Some(left_of_limit().map_or(have, |left| left.min(have)))
+}
+
+/// What is left of the address space that the process may have (`ulimit -v`), where that is limited.
+fn left_of_limit() -> Option<u128> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let limit: u128 = line.split_whitespace().next()?.parse().ok()?;
+    let used = kibibytes("/proc/self/status", "VmSize:")?;
+    Some(limit.saturating_sub(used))
 }
 
 /// All the memory there is.
@@ -82,7 +92,12 @@ pub(crate) fn total() -> Option<u128> {
 }
 
 fn meminfo(field: &str) -> Option<u128> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    kibibytes("/proc/meminfo", field)
+}
+
+/// The amount behind a word of a file of the system, in bytes.
+fn kibibytes(file: &str, field: &str) -> Option<u128> {
+    let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let kibibytes: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)

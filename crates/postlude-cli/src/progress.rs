@@ -10,6 +10,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use postlude_ptx::inst::Inst;
 use postlude_sim::observe::{At, Observer};
 
+use crate::threads;
+
 /// Who reads the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reader {
@@ -34,8 +36,10 @@ impl Progress {
     pub(crate) fn start(reader: Reader) -> Progress {
         let bar = ProgressBar::with_draw_target(None, target(reader));
         bar.set_style(ProgressStyle::default_spinner());
-        // Work shorter than a tick never shows.
-        bar.enable_steady_tick(Duration::from_millis(200));
+        // Work shorter than a tick never shows. The ticks are those of a thread.
+        if !bar.is_hidden() && threads::are_given() {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
         Progress(bar)
     }
 

@@ -80,21 +80,21 @@ pub(crate) struct OutputReport {
 impl OutputReport {
     /// Looks at every element.
     pub(crate) fn of(name: &str, tensor: &Tensor) -> OutputReport {
-        let (mut sum, mut absmax) = (0.0, 0.0);
-        let values = tensor.values();
-        for value in &values {
+        let (mut sum, mut absmax, mut nan) = (0.0, 0.0, 0);
+        tensor.view().for_each(|value| {
             sum += value;
+            nan += usize::from(value.is_nan());
             // Unlike `f64::max`, nan stays.
             absmax = if value.is_nan() || value.abs() > absmax { value.abs() } else { absmax };
-        }
-        let mean = sum / values.len() as f64;
+        });
+        let mean = sum / tensor.len() as f64;
         OutputReport {
             name: name.to_owned(),
             dtype: tensor.dtype().name(),
             shape: tensor.shape().to_vec(),
             mean: finite(mean),
             absmax: finite(absmax),
-            nan: values.iter().filter(|value| value.is_nan()).count(),
+            nan,
             values: None,
             shown: (mean, absmax),
             elements: None,

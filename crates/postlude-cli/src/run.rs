@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let mut call = Call { arguments: data, loaded: &loaded, compiled, problem: &problem, backend };
     progress.say(format!("running {} on {}", loaded.kernel.name(), backend.name()));
     let watched = backend == Backend::Sim && !arguments.time;
-    let (outputs, timed, simulation) = if watched {
+    let (mut outputs, timed, simulation) = if watched {
         let (outputs, simulation) = call.simulate(&arguments.watch, &progress)?;
         (outputs, None, Some(simulation))
     } else {
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     let check = extent.map(|extent| {
         progress.spin();
         progress.say("checking against the reference");
-        call.check(&outputs, extent, &|done, total| progress.share(done, total))
+        call.check(&mut outputs, extent, &|done, total| progress.share(done, total))
     });
     let check = check.transpose()?;
     progress.spin();
@@ -306,16 +306,21 @@ impl<'a> Call<'a> {
 
     fn check(
         &self,
-        outputs: &[(String, Tensor)],
+        outputs: &mut Vec<(String, Tensor)>,
         extent: Extent,
         tell: Tell<'_>,
     ) -> Result<CheckReport, Failure> {
-        let tensors: Vec<Tensor> = outputs.iter().map(|(_, tensor)| tensor.clone()).collect();
+        // They are as large as the problem, and there is room for them once.
+        let (names, tensors): (Vec<String>, Vec<Tensor>) =
+            std::mem::take(outputs).into_iter().unzip();
         let (problem, arguments) = (self.problem, &self.arguments);
         let found = self.compiled.check_extent(problem, arguments, &tensors, extent, tell);
         let found = found.map_err(|error| self.fail(error))?;
         let declared = self.compiled.defined().results().into_iter();
-        Ok(CheckReport::of(declared.zip(tensors.iter().map(|one| one.shape().to_vec())), &found))
+        let shapes = tensors.iter().map(|one| one.shape().to_vec());
+        let report = CheckReport::of(declared.zip(shapes), &found);
+        *outputs = names.into_iter().zip(tensors).collect();
+        Ok(report)
     }
 
     fn fail(&self, error: postlude::Error) -> Failure {

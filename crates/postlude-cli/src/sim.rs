@@ -1,6 +1,8 @@
 //! `postlude sim`: PTX on the processor, emitted or written by hand.
 
-use postlude::sim;
+use std::path::Path;
+
+use postlude::sim::Report;
 use postlude_sim::{Options, SimError, run_observed};
 use serde::Serialize;
 
@@ -13,6 +15,9 @@ use crate::progress::{Progress, Reader, Simulating, Work};
 use crate::report::OutputReport;
 use crate::source::read_text;
 use crate::watch::{Simulated, Watched, Watching};
+
+/// Findings that are shown where they end the run.
+const SHOWN: usize = 4;
 
 /// A finished run.
 #[derive(Serialize)]
@@ -65,9 +70,7 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
     drop(observer);
     drop(progress);
     if !watch.findings {
-        sim::accept(&report).map_err(|error| {
-            Mistake::file(path, error).fix("`--findings` lists them and goes on")
-        })?;
+        accept(path, &report)?;
     }
     let (mut changed, mut written) = (Vec::new(), Vec::new());
     for (held, bytes) in bound.buffers.iter().zip(buffers) {
@@ -89,6 +92,26 @@ pub(crate) fn sim(arguments: &SimArguments) -> Result<Outcome, Failure> {
     let ran = Ran { schema: 1, program: path.display().to_string(), changed, simulation };
     print::either(arguments.json, &ran, || ran.text())?;
     Ok(if ran.simulation.is_wrong() { Outcome::CheckFailed } else { Outcome::Fine })
+}
+
+/// Whether the simulator has nothing against the run; else what it has, the first findings a few lines each.
+fn accept(path: &Path, report: &Report) -> Result<(), Mistake> {
+    let (findings, count) = (&report.findings, report.findings.len());
+    if findings.is_empty() && report.finished {
+        return Ok(());
+    }
+    if findings.is_empty() {
+        return Err(Mistake::file(path, "some threads did not come to their end"));
+    }
+    let plural = if count == 1 { "" } else { "s" };
+    let mut details: Vec<String> = findings.iter().take(SHOWN).map(ToString::to_string).collect();
+    if count > SHOWN {
+        details.push(format!("and {} more", count - SHOWN));
+    }
+    let mistake = Mistake::file(path, format!("the simulator has {count} finding{plural}"));
+    Err(mistake
+        .details(details.join("\n"))
+        .fix("`--findings` lists them all and shows what was computed"))
 }
 
 impl Ran {

@@ -35,6 +35,7 @@ impl Source {
         }
         match argument.to_str() {
             Some(name) if syntax::is_name(name) => Source::from_library(name),
+            Some(text) if is_path(text) => Err(not_a_kernel(path).into()),
             Some(_) | None => Ok(Source {
                 origin: "<text>".to_owned(),
                 bytes: argument.as_encoded_bytes().to_vec(),
@@ -74,6 +75,32 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Mistake> {
             .fix("name a file that Postlude printed"));
     }
     Ok(text)
+}
+
+/// Whether a text that is no name can only be meant as a path: no kernel is without `=`, and a point or a slash stands in it.
+fn is_path(text: &str) -> bool {
+    let is_letter = |letter: char| letter.is_alphanumeric() || "._-+~/\\:".contains(letter);
+    text.contains(['.', '/', '\\']) && text.chars().all(is_letter)
+}
+
+fn not_a_kernel(path: &Path) -> Mistake {
+    if !path.exists() {
+        let mistake = Mistake::file(path, "no such file");
+        return mistake.fix("name a file that ends in `.post`, a kernel of the library (`postlude list`), or write the kernel: \"D = relu(A @ B)\"");
+    }
+    let what = if path.is_dir() { "this is a folder" } else { "a kernel's file ends in `.post`" };
+    let post = path.with_extension("post");
+    let fix = format!(
+        "rename it to {}, or read it from standard input: `- < {}`",
+        post.display(),
+        path.display()
+    );
+    let mistake = Mistake::file(path, what);
+    if path.is_dir() {
+        mistake.fix("name a file in it that ends in `.post`")
+    } else {
+        mistake.fix(fix)
+    }
 }
 
 fn unknown_kernel(name: &str) -> Mistake {

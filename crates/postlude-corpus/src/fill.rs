@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use postlude::dtype::{Elem, store_f32, store_i32};
+use postlude::reference::claim_threads;
 use postlude::{DType, Tensor, TensorError};
 use rayon::prelude::*;
 
@@ -134,6 +135,7 @@ pub fn fill(
     if kind == Fill::Ends {
         return Tensor::from_values(dtype, shape, &draw_ends(labels, seed, count));
     }
+    claim_threads();
     let chunks = tensor.bytes_mut().par_chunks_mut(dtype.bytes_for(CHUNK));
     chunks.enumerate().for_each(|(chunk, bytes)| {
         let start = chunk * CHUNK;

@@ -23,7 +23,7 @@ pub use case::{Case, Expectation, Layout, UnknownLayout};
 pub use epilogues::{EPILOGUES, Epilogue, NESTED, REDUCTIONS, SPLITS, find_epilogue};
 pub use fill::{Fill, UnknownFill, fill, seed_for};
 pub use layout::lay_out;
-pub use library::{LibraryKernel, find_kernel, kernels};
+pub use library::{Fit, LibraryKernel, find_kernel, grouped, groups, kernels};
 pub use random::{Random, fingerprint};
 pub use read::{ReadError, ReadProblem, read_file, read_folder, read_text};
 pub use run::{Outcome, Report, RunOptions, compile, run};

@@ -22,11 +22,13 @@ pub use simulation::SimulationError;
 ///
 /// ```
 /// let error = postlude::Kernel::parse("kernel k(A: f32[M, K], B: f32[K, N]) -> D: f32[M, N] {\n    D = relu(A @ C)\n}");
-/// let text = error.unwrap_err().to_string();
+/// let error = error.unwrap_err();
+/// let text = error.to_string();
 /// assert!(text.starts_with("2:18: "), "{text}");
 /// assert!(text.contains("\n  help: "), "{text}");
+/// // What `fn main() -> Result<(), postlude::Error>` prints is the same text.
+/// assert_eq!(format!("{error:?}"), text);
 /// ```
-#[derive(Debug)]
 pub struct Error {
     diagnostics: Vec<Diagnostic>,
     /// The text that the diagnostics' spans are of, where that is known.
@@ -195,7 +197,7 @@ impl Diagnostic {
             Kind::NoSimulator(_) => {
                 Some("build it with the feature `sim`, or use the CPU backend".to_owned())
             }
-            Kind::Tensor(_) => None,
+            Kind::Tensor(error) => error.fix(),
             #[cfg(feature = "sim")]
             Kind::Simulation(error) => error.fix(),
             #[cfg(feature = "cuda")]
@@ -233,6 +235,13 @@ impl fmt::Display for Error {
             }
         }
         Ok(())
+    }
+}
+
+/// The message with its places: what a `main` that returns an error prints.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

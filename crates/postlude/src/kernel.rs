@@ -18,6 +18,7 @@ mod tune;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 mod workspace;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::check::{self, Bindings};
@@ -61,15 +62,27 @@ const REMEMBERED: usize = 4;
 ///     "kernel linear(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> D: f32[M, N] { D = relu(A @ W.T + bias) }",
 /// )?;
 /// assert_eq!(kernel.name(), "linear");
+/// assert_eq!(format!("{kernel:?}"), "kernel linear(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> D: f32[M, N]");
 /// # Ok::<(), postlude::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Kernel {
     ast: Ast,
     checked: Graph,
     defined: Graph,
     /// Compiled for the CPU when [`Kernel::run`] is called first.
     compiled: OnceLock<Compiled>,
+}
+
+/// The signature.
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.ast.to_string();
+        let is_signature =
+            |line: &&str| line.starts_with("kernel ") || line.starts_with("fused kernel ");
+        let signature = text.lines().find(is_signature).unwrap_or_default();
+        f.write_str(signature.trim_end_matches(['{', ' ']))
+    }
 }
 
 impl PartialEq for Kernel {
@@ -216,7 +229,7 @@ impl Kernel {
 }
 
 /// A kernel ready for calls of any size.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Compiled {
     defined: Arc<Graph>,
     optimised: Arc<Graph>,
@@ -253,6 +266,13 @@ pub struct Compiled {
 
 fn on_cpu(optimised: &Arc<Graph>) -> Arc<SweepProgram> {
     Arc::new(SweepProgram::new(&copies::on_cpu(optimised)))
+}
+
+/// The kernel's name, and where it runs.
+impl fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} for {}", self.defined.name(), self.options.backend.name())
+    }
 }
 
 impl Compiled {

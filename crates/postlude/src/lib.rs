@@ -81,6 +81,31 @@
 //! # Ok::<(), postlude::Error>(())
 //! ```
 //!
+//! # Arrays of `ndarray`
+//!
+//! With the feature `ndarray` (`postlude = { version = "0.1", features = ["ndarray"] }`) arrays of any order of their axes
+//! are arguments and outputs, without a copy. An array with gaps between its elements is an error: copy it first.
+//!
+#![cfg_attr(feature = "ndarray", doc = "```")]
+#![cfg_attr(not(feature = "ndarray"), doc = "```ignore")]
+//! use ndarray::{Array2, array};
+//! use postlude::{Arguments, Kernel, Options, Sizes, TensorView, TensorViewMut};
+//!
+//! let kernel = Kernel::parse("kernel f(A: f32[M, K], W: f32[N, K]) -> D: f32[M, N] { D = relu(A @ W.T) }")?;
+//! let (a, w) = (array![[1.0f32, 2.0]], array![[3.0f32, -5.0], [4.0, -6.0]]);
+//! // `w` lies as [K, N]; its transpose is the weight.
+//! let arguments = Arguments::from([
+//!     ("A".to_owned(), TensorView::try_from(&a)?.into()),
+//!     ("W".to_owned(), TensorView::try_from(w.t())?.into()),
+//! ]);
+//! let compiled = kernel.compile(&Options::default());
+//! let problem = compiled.bind(&arguments, &Sizes::new())?;
+//! let mut d = Array2::<f32>::zeros((1, 2));
+//! compiled.call(&problem, &arguments, [TensorViewMut::try_from(&mut d)?])?.run()?;
+//! assert_eq!(d, array![[11.0, 0.0]]);
+//! # Ok::<(), postlude::Error>(())
+//! ```
+//!
 //! The language, its functions and every error are in `docs/language.md` of the repository, what a kernel means to the
 //! bit in `docs/numerics.md`. Modules that this page does not show are the stages of the compiler; they change freely.
 

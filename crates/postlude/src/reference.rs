@@ -16,6 +16,7 @@ mod progress;
 mod reduce;
 mod sample;
 mod store;
+mod threads;
 
 use std::collections::BTreeMap;
 
@@ -32,6 +33,7 @@ use sample::Part;
 pub use compare::{Comparison, Coverage, Difference};
 pub use progress::Tell;
 pub use sample::Extent;
+pub use threads::claim_threads;
 
 /// An output with everything it may be.
 #[derive(Clone, Debug)]
@@ -92,6 +94,7 @@ fn each_part(
     (extent, tell): (Extent, Tell<'_>),
     mut found: impl FnMut(usize, Evaluated),
 ) {
+    claim_threads();
     let sources = sources(call.kernel, call.problem);
     let parts: Vec<Vec<Part>> =
         sources.iter().map(|(source, problem)| parts_of(source, problem, extent)).collect();

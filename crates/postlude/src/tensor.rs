@@ -60,6 +60,12 @@ pub enum TensorError {
         /// The sizes.
         shape: Vec<usize>,
     },
+    /// More bytes than the system gives.
+    #[error("{bytes} bytes of memory are needed, and the system does not give them")]
+    Memory {
+        /// How many.
+        bytes: usize,
+    },
     /// No tensors to stack.
     #[error("a list of no tensors")]
     EmptyList,
@@ -87,6 +93,15 @@ pub enum TensorError {
     },
 }
 
+impl TensorError {
+    /// What to do about it, where that is known.
+    pub(crate) fn fix(&self) -> Option<String> {
+        matches!(self, TensorError::Memory { .. }).then(|| {
+            "make the sizes smaller, or raise the limit of the process (`ulimit -v`)".to_owned()
+        })
+    }
+}
+
 /// How elements lie that share bytes.
 fn packing(dtype: DType) -> &'static str {
     match dtype.per_byte() {
@@ -95,6 +110,15 @@ fn packing(dtype: DType) -> &'static str {
             "that dim is contiguous and of even size, and the start and the other strides are even"
         }
     }
+}
+
+/// Fewer bytes than this are not asked for first.
+const LITTLE: usize = 1 << 20;
+
+/// Whether the system gives that much memory now; what it does not give would end the process where it is taken.
+pub(crate) fn require_memory(bytes: usize) -> Result<(), TensorError> {
+    let refused = bytes > LITTLE && Vec::<u8>::new().try_reserve_exact(bytes).is_err();
+    if refused { Err(TensorError::Memory { bytes }) } else { Ok(()) }
 }
 
 /// A tensor that owns its memory on the host.
@@ -123,8 +147,9 @@ impl Tensor {
 
     /// A tensor of zeros.
     pub fn zeros(dtype: DType, shape: impl AsRef<[usize]>) -> Result<Tensor, TensorError> {
-        let bytes = vec![0; contiguous_bytes(dtype, shape.as_ref())?];
-        Tensor::from_bytes(dtype, shape, bytes)
+        let bytes = contiguous_bytes(dtype, shape.as_ref())?;
+        require_memory(bytes)?;
+        Tensor::from_bytes(dtype, shape, vec![0; bytes])
     }
 
     /// A contiguous tensor of these values, each rounded as a store rounds.
@@ -299,6 +324,9 @@ mod tests {
     #[test]
     fn absurd_shapes_are_refused() {
         assert!(Tensor::zeros(DType::F32, [usize::MAX, 2]).is_err());
+        // More than any address space has, and few enough to be counted.
+        let beyond = Tensor::zeros(DType::I8, vec![1 << 47, 1 << 14]);
+        assert!(matches!(beyond, Err(TensorError::Memory { .. })), "{beyond:?}");
         assert!(Tensor::zeros(DType::F32, vec![usize::MAX, 0]).is_err());
         assert!(Tensor::zeros(DType::B1, vec![3, 7]).is_err());
         assert!(Tensor::zeros(DType::I4, vec![3, 7]).is_err());

@@ -128,7 +128,7 @@ impl Watch for Watcher<'_> {
 
 fn mistake(error: &YardstickError) -> Failure {
     let fix = error.fix();
-    Mistake { message: error.to_string(), fix }.into()
+    Mistake { message: error.to_string(), details: None, fix }.into()
 }
 
 fn text(report: &Report) -> String {

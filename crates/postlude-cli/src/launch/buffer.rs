@@ -12,6 +12,8 @@ use crate::files::Stored;
 
 /// What a buffer holds that nobody wrote: nan in every float.
 const POISON: u8 = 0xff;
+/// What labels choose from where nobody says it: any of a byte.
+const COUNT: usize = 256;
 /// The word for it.
 pub(super) const POISONED: &str = "poison";
 
@@ -37,6 +39,9 @@ pub(super) struct BufferFile {
     /// A kind of random data, or `poison`; zeros without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) fill: Option<String>,
+    /// How many rows or columns `labels` choose from, and how many rows `ends` cut; 256 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) count: Option<usize>,
     /// The seed of random data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seed: Option<u64>,
@@ -166,9 +171,8 @@ impl BufferFile {
                 let kind: Fill = kind.parse().map_err(|error| {
                     Mistake::new(format!("`{name}`: {error}")).fix("or `poison`: all ones")
                 })?;
-                // What labels choose from is not known here: any of a byte.
                 let seed = seed_for(self.seed.unwrap_or(0), name);
-                fill(kind, dtype, &shape, 256, seed).map_err(wrong)
+                fill(kind, dtype, &shape, self.count.unwrap_or(COUNT), seed).map_err(wrong)
             }
         }
     }

@@ -6,6 +6,7 @@ use std::path::absolute;
 use postlude::graph::Input;
 use postlude::placement::Placement;
 use postlude::target::Planned;
+use postlude_corpus::Fill;
 use postlude_ptx::launch::{Buffer, Parameter};
 use postlude_ptx::shared::Region;
 use serde::Serialize;
@@ -117,10 +118,10 @@ fn buffers(
                 buffer.file = Some(path);
             }
             Some(Given::Number(value)) => buffer.values = Some(vec![*value]),
-            Some(Given::Fill(kind)) => buffer.fill = Some(kind.name().to_owned()),
-            None => {
-                let kind = inputs::default_fill(input, !graph.index_dims(&input.name).is_empty());
+            given @ (Some(Given::Fill(_)) | None) => {
+                let (kind, count) = inputs::drawn(graph, &problem.problem, input, given);
                 buffer.fill = Some(kind.name().to_owned());
+                buffer.count = matches!(kind, Fill::Ends | Fill::Labels).then_some(count);
             }
         }
         buffer.dtype = Some(input.dtype.name().to_owned());

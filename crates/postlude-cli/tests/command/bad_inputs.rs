@@ -51,6 +51,11 @@ fn bad_arrays() -> Vec<BadFile> {
         ("swapped.npy", swapped, "header"),
         ("long.npy", long, "the header is too long"),
         ("text.npy", b"hello, world: not an array".to_vec(), "NumPy's mark"),
+        (
+            "ones.npy",
+            npy("<f4", &format!("({}4, 4)", "1, ".repeat(4_000)), &floats(&[1.0; 16])),
+            "has 4002 dims, and a tensor at most 8",
+        ),
         ("zip.npy", npz(&[("A", good.clone())], 0), "NumPy's mark"),
         ("big_endian.npy", npy(">f4", "(2, 3)", &[0; 24]), "newbyteorder"),
         ("big_labels.npy", npy(">i8", "(2, 3)", &[0; 48]), "newbyteorder"),

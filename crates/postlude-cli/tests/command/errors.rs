@@ -118,6 +118,8 @@ fn bindings_are_checked() {
         ("D = A @ B", &["--threads", "0"], "threads"),
         ("linaer", &[], "did you mean `linear`?"),
         ("missing.post", &[], "missing.post: no such file"),
+        ("lstm.txt", &[], "lstm.txt: no such file"),
+        ("kernels/lstm", &[], "name a file that ends in `.post`"),
     ] {
         let errors = run(source, more).mistake();
         assert!(errors.contains(wanted), "{source} {more:?}: {errors}");

@@ -14,6 +14,8 @@ mod gpu;
 mod interrupted;
 mod json;
 mod launches;
+#[cfg(target_os = "linux")]
+mod limits;
 mod others;
 mod run;
 mod simulator;

@@ -55,7 +55,8 @@ fn a_schedule_needs_sizes_and_the_other_stages_do_not() {
 #[test]
 fn list_and_show_know_the_library() {
     let list = postlude(&["list"]).fine();
-    assert!(list.lines().any(|line| line.starts_with("bce_loss ")), "{list}");
+    assert!(list.lines().any(|line| line.starts_with("  bce_loss ")), "{list}");
+    assert!(list.lines().any(|line| line == "losses"), "{list}");
     let text = fs::read_to_string(repository().join("kernels/bce_loss.post")).unwrap();
     assert_eq!(postlude(&["show", "bce_loss"]).fine(), text);
     assert!(postlude(&["show", "bce_los"]).mistake().contains("bce_loss"));
@@ -63,6 +64,53 @@ fn list_and_show_know_the_library() {
     for name in ["gelu(x)", "leaky_relu(x, slope=0.01)", "logsumexp(", "halves(x)", "softmax("] {
         assert!(functions.contains(name), "{name}");
     }
+}
+
+/// What people look for, and a kernel that they find.
+const SOUGHT: &[(&[&str], &str)] = &[
+    (&["LinearCombination"], "lincomb"),
+    (&["LinCombEltAct"], "lincomb_relu"),
+    (&["LinCombPerRowBias"], "lincomb_row_bias"),
+    (&["LinCombPerColBias"], "lincomb_bias"),
+    (&["lincombpercolbias"], "lincomb_bias"),
+    (&["LinCombPerRowBiasEltActAux"], "lincomb_row_bias_gelu_aux"),
+    (&["LinCombDeEltAct"], "lincomb_gelu_backward"),
+    (&["LinCombTopKSoftmaxCol"], "lincomb_topk_softmax"),
+    (&["ScaledLinCombPerRowBiasEltActAmaxAux"], "fp8_row_bias_gelu_amax_aux"),
+    (&["PerColResAddPerColBiasEltAct"], "col_scaled_relu_residual"),
+    (&["LinCombBlockScaleFactor"], "lincomb_block_scale"),
+    (&["ScaledAcc"], "scaled_product"),
+    (&["LinearCombinationGroupedWgrad"], "moe_weight_gradient"),
+    (&["swiglu", "backward"], "swiglu_backward"),
+    (&["rotary halves"], "rotary_halves"),
+    (&["quant"], "quantise_i8"),
+    (&["experts"], "moe_linear"),
+];
+
+#[test]
+fn the_library_is_searched_by_words_and_by_the_names_of_cutlass() {
+    for (words, wanted) in SOUGHT {
+        let printed = postlude(&[&["list"], *words].concat()).fine();
+        let found = printed.lines().any(|line| line.starts_with(&format!("  {wanted} ")));
+        assert!(found, "{words:?}: {printed}");
+        let object = postlude(&[&["list", "--json"], *words].concat()).object();
+        let kernels = object["kernels"].as_array().unwrap();
+        assert!(kernels.iter().any(|kernel| kernel["name"] == *wanted), "{object}");
+        assert!(kernels.len() < 100, "{words:?}");
+    }
+    let alone = postlude(&["list", "LinCombPerRowBias"]).fine();
+    assert_eq!(alone.lines().count(), 2, "{alone}");
+    let errors = postlude(&["list", "swigliu"]).mistake();
+    assert!(errors.contains("did you mean `swiglu`?"), "{errors}");
+}
+
+#[test]
+fn functions_are_listed_by_a_word_too() {
+    assert_eq!(postlude(&["list", "functions"]).fine(), postlude(&["list", "--functions"]).fine());
+    let found = postlude(&["list", "functions", "softmax"]).fine();
+    assert!(found.contains("softmax(x, dim)") && !found.contains("gelu"), "{found}");
+    let errors = postlude(&["list", "functions", "geluu"]).mistake();
+    assert!(errors.contains("did you mean `gelu`?"), "{errors}");
 }
 
 #[test]

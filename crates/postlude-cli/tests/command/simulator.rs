@@ -108,12 +108,36 @@ fn a_broken_program_is_found_out() {
     fs::write(folder.path().join("launch.toml"), short).unwrap();
     let errors = postlude_in(folder.path(), &SIM).mistake();
     assert!(errors.contains("global memory out of bounds"), "{errors}");
+    let lines: Vec<&str> = errors.lines().collect();
+    assert!(lines[0].starts_with("error: k.ptx: the simulator has "), "{errors}");
+    assert!(lines[1].starts_with("  line ") && lines[1].contains(": CTA 0, warp "), "{errors}");
+    // The instruction stands on a line of its own, whole.
+    assert!(lines[2].starts_with("      ") && lines[2].ends_with(';'), "{errors}");
+    assert!(lines.iter().all(|line| !line.contains('…') && !line.contains("\\n")), "{errors}");
+    assert!(errors.contains("help: `--findings` lists them all"), "{errors}");
     let ended = postlude_in(folder.path(), &[&SIM[..], &["--findings", "--json"]].concat());
     assert_eq!(ended.code, Some(1));
     let object = ended.object();
     let first = &object["simulation"]["findings"][0];
     assert_eq!(first["diagnosis"], json!("global memory out of bounds"));
     assert!(first["line"].as_u64().is_some_and(|line| line > 10), "{first}");
+}
+
+#[test]
+fn an_emitted_launch_of_segments_draws_ends_that_rise_within_the_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kernel, sizes) in
+        [("moe_linear", "T=96,E=4,N=64,K=64"), ("moe_gathered_linear", "S=40,T=96,E=3,N=64,K=64")]
+    {
+        let emit = ["emit", kernel, "--size", sizes];
+        fs::write(folder.path().join("k.ptx"), postlude(&emit).fine()).unwrap();
+        let launch = postlude(&[&emit[..], &["--launch"]].concat()).fine();
+        let ends = launch.split("[buffers.ends]").nth(1).unwrap_or_default();
+        assert!(ends.contains("fill = \"ends\"\ncount = 96"), "{launch}");
+        fs::write(folder.path().join("launch.toml"), launch).unwrap();
+        let printed = postlude_in(folder.path(), &[&SIM[..], &["--findings"]].concat()).fine();
+        assert!(printed.contains("no findings"), "{kernel}: {printed}");
+    }
 }
 
 #[test]

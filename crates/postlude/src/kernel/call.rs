@@ -11,7 +11,7 @@ use crate::cpu::Engine;
 use crate::error::Error;
 #[cfg(feature = "sim")]
 use crate::graph::Output;
-use crate::graph::{Earlier, Graph, Input, InputId, MathMode};
+use crate::graph::{Earlier, Graph, Input, InputId, MathMode, Value};
 #[cfg(feature = "sim")]
 use crate::intermediates::last_reads;
 use crate::kernel::{Backend, Compiled};
@@ -23,7 +23,7 @@ use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::reference::{self, Comparison, Extent, Tell};
 #[cfg(feature = "sim")]
 use crate::sim::EachLaunch;
-use crate::tensor::{Tensor, TensorView, TensorViewMut};
+use crate::tensor::{Tensor, TensorView, TensorViewMut, require_memory};
 
 /// A call that was validated and can be run.
 ///
@@ -74,6 +74,8 @@ impl<'c> Call<'c> {
             Backend::Reference => {
                 let compiled = self.compiled;
                 let (graph, math) = (&compiled.defined, compiled.options.math);
+                let held = reference::held_elements(graph, self.problem, Extent::All) as usize;
+                require_memory(held.saturating_mul(size_of::<Value>()))?;
                 let all = reference::evaluate_inputs(graph, self.problem, &self.inputs, math, tell);
                 for (output, evaluated) in self.outputs.iter_mut().zip(all) {
                     let written = evaluated.written_over(output.view())?;

@@ -28,7 +28,9 @@ impl Refusal {
     pub fn fix(&self) -> Option<String> {
         match self {
             Refusal::Memory { .. } => Some("make the problem smaller".to_owned()),
-            Refusal::Threads { .. } => Some("ask for fewer threads".to_owned()),
+            Refusal::Threads { .. } => Some(
+                "ask for fewer threads (`--threads 1`), or raise the limit of the process (`ulimit -u`)".to_owned(),
+            ),
         }
     }
 }

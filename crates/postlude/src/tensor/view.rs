@@ -114,12 +114,17 @@ impl<'a> TensorView<'a> {
     /// Every element, in the order of a contiguous tensor.
     pub fn values(&self) -> Vec<f64> {
         let mut values = Vec::with_capacity(self.len());
+        self.for_each(|value| values.push(value));
+        values
+    }
+
+    /// Calls `f` with every element, in the order of a contiguous tensor.
+    pub fn for_each(&self, mut f: impl FnMut(f64)) {
         let mut index = vec![0; self.shape().len()];
         for _ in 0..self.len() {
-            values.push(self.get(&index));
+            f(self.get(&index));
             advance(&mut index, self.shape());
         }
-        values
     }
 
     /// A tensor of its own with the same values, contiguous.

@@ -2,6 +2,7 @@
 //!
 //! In: the words of such a form. Out: one diagnostic of the whole of it, with the text that stands for it here where that can
 //! be told from the words alone.
+//! Invariant: nothing here is inlined into the functions that recurse, whose frames a small stack has to hold.
 
 use crate::catalogue;
 use crate::dtype::DType;
@@ -18,6 +19,9 @@ use super::{Failed, Operand, Parsed, Parser};
 /// Where other languages keep their functions.
 const MODULES: &[&str] =
     &["torch", "F", "nn", "np", "numpy", "jnp", "jax", "tl", "math", "scipy", "libdevice"];
+
+/// Members behind members are put into one text while it is shorter.
+const LONGEST_CHAIN: usize = 200;
 
 /// Words that begin a statement elsewhere, and what stands for it here.
 #[rustfmt::skip] // A table: one line a word.
@@ -100,6 +104,7 @@ impl Parser<'_> {
     }
 
     /// Reports the named arguments of a call, whose `(` comes next, if it has some.
+    #[inline(never)]
     pub(super) fn refuse_keywords(&mut self, function: &Name) -> Parsed<()> {
         let opener = self.position;
         let Some(arguments) = self.written(opener) else { return Ok(()) };
@@ -138,6 +143,7 @@ impl Parser<'_> {
     }
 
     /// Reports `.name` behind a value or a module, and the members behind it, as one call.
+    #[cold]
     pub(super) fn foreign_member(&mut self, operand: Operand, dot: Span) -> Failed {
         let root = self.excerpt(self.exprs[operand.id].span);
         let in_module = MODULES.contains(&root.as_str());
@@ -184,7 +190,9 @@ impl Parser<'_> {
                 meant = found;
             }
             match &meant {
-                Some(Instead::Write(known)) if more && !is_path => text.clone_from(known),
+                Some(Instead::Write(known)) if more && known.len() < LONGEST_CHAIN => {
+                    text.clone_from(known);
+                }
                 None if more && is_path => {}
                 _ => break,
             }
@@ -197,6 +205,7 @@ impl Parser<'_> {
     }
 
     /// Reports `a if condition else b`, of which `a` was read.
+    #[cold]
     pub(super) fn conditional(&mut self, value: Operand) -> Failed {
         let word = self.peek().span;
         let start = self.position + 1;
@@ -266,6 +275,7 @@ impl Parser<'_> {
     }
 
     /// Reports a statement of another language.
+    #[cold]
     pub(super) fn refuse_statement(&mut self) -> Failed {
         let at = self.peek().span;
         let word = self.text(at).to_owned();
@@ -290,6 +300,7 @@ impl Parser<'_> {
     }
 
     /// Reports `D += x`.
+    #[cold]
     pub(super) fn refuse_compound(&mut self, name: String, at: Span) -> Failed {
         let operator = self.excerpt(at);
         let value = self.rest_of_statement(self.position + 2);
@@ -300,6 +311,7 @@ impl Parser<'_> {
     }
 
     /// Reports `x[:, :64]` and `x[None, :]`, whose `[` comes next.
+    #[inline(never)]
     pub(super) fn refuse_index(&mut self, value: Span) -> Parsed<()> {
         let opener = self.position;
         let Some(close) = self.partners[opener] else { return Ok(()) };
@@ -367,6 +379,7 @@ impl Parser<'_> {
     }
 
     /// Reports an operator that the language does not have, with the call that computes it.
+    #[cold]
     pub(super) fn report_operator(&mut self, left: Operand, symbol: Span, right: Operand) {
         let operator = self.text(symbol).to_owned();
         let [a, b] = [left, right].map(|operand| self.excerpt(operand.span));
@@ -382,7 +395,8 @@ impl Parser<'_> {
             (format!("floor({a} / {b})"), format!("i32(floor(f32({a}) / f32({b})))"))
         };
         let of_integers = of_bits.unwrap_or(of_integers);
-        let fix = format!("write `{of_integers}` of integers, `{of_floats}` of floats");
+        let comment = if operator == "//" { "; comments begin with `#`" } else { "" };
+        let fix = format!("write `{of_integers}` of integers, `{of_floats}` of floats{comment}");
         let at = left.span.to(right.span);
         self.report(SyntaxError::NoOperator { operator, fix, at });
     }
@@ -405,6 +419,7 @@ impl Parser<'_> {
     }
 
     /// A value's word of another language: `True`, `None`.
+    #[inline(never)]
     pub(super) fn refuse_word(&mut self, at: Span) -> Parsed<()> {
         match foreign::value_instead(self.text(at)) {
             Some(fix) => {

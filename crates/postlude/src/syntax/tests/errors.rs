@@ -183,7 +183,7 @@ fn operators_of_other_languages() {
         (
             "D = a // 2 + b",
             &[
-                "there is no operator `//` | a // 2 | write `a >> 1` of integers, `floor(a / 2)` of floats",
+                "there is no operator `//` | a // 2 | write `a >> 1` of integers, `floor(a / 2)` of floats; comments begin with `#`",
             ],
         ),
         ("D = a $$$ b", &["`$` has no meaning here | $$$ | "]),
@@ -333,7 +333,10 @@ fn values() {
                 "`torch.relu(x)` is not known: functions belong to no module | .relu(x) | write `relu(x)`",
             ],
         ),
-        ("D = x.shape", &["`.shape` is not known: the only one is `.T` | .shape | "]),
+        (
+            "D = x.shape",
+            &["`.shape` is not known: the only one is `.T` | .shape | write `size(N)`"],
+        ),
         ("D = x.", &["expected `T` after `.` | . | "]),
         (
             "D = grad(gelu)",
