@@ -66,7 +66,7 @@ const OPERATORS: &[(&str, &str)] = &[
     ("lt", "{0} < {1}"), ("le", "{0} <= {1}"), ("eq", "{0} == {1}"), ("ne", "{0} != {1}"), ("logical_not", "!{0}"),
     ("logical_and", "{0} & {1}"), ("logical_or", "{0} | {1}"), ("masked_fill", "where({1}, {2}, {0})"),
     ("t", "{0}.T"), ("transpose", "{0}.T"), ("permute", "{0}.T"), ("mT", "{0}.T"), ("mt", "{0}.T"), ("trans", "{0}.T"),
-    ("contiguous", "{0}"), ("detach", "{0}"), ("clone", "{0}"), ("zeros_like", "0.0 * {0}"), ("ones_like", "1.0 + 0.0 * {0}"),
+    ("contiguous", "{0}"), ("values", "{0}"), ("detach", "{0}"), ("clone", "{0}"), ("zeros_like", "0.0 * {0}"), ("ones_like", "1.0 + 0.0 * {0}"),
 ];
 
 /// Parameters by the names that they have elsewhere.

@@ -198,8 +198,8 @@ impl Parser<'_> {
             }
             self.position += 1;
         }
-        let name = if in_module { operand.span.to(at) } else { at };
-        let name = self.excerpt(name).trim_start_matches('.').trim().to_owned();
+        let at = if in_module { operand.span.to(at) } else { at };
+        let name = self.excerpt(at).trim_start_matches('.').trim().to_owned();
         let fix = meant.map(Instead::fix);
         self.report(SyntaxError::UnknownMember { name, what, fix, at })
     }

@@ -330,7 +330,7 @@ fn values() {
         (
             "D = torch.relu(x)",
             &[
-                "`torch.relu(x)` is not known: functions belong to no module | .relu(x) | write `relu(x)`",
+                "`torch.relu(x)` is not known: functions belong to no module | torch.relu(x) | write `relu(x)`",
             ],
         ),
         (
