@@ -71,12 +71,11 @@ fn list_kernels(words: &[&str], json: bool) -> Result<(), Failure> {
     let width = groups().flat_map(shown).map(|kernel| kernel.name.len()).max().unwrap_or(0);
     let mut parts = Vec::new();
     for title in groups() {
-        let lines: String = shown(title)
-            .iter()
-            .map(|kernel| {
-                format!("  {:<width$}  {}{}\n", kernel.name, kernel.description, also(kernel))
-            })
-            .collect();
+        let mut lines = String::new();
+        for kernel in shown(title) {
+            let LibraryKernel { name, description, .. } = kernel;
+            lines.push_str(&format!("  {name:<width$}  {description}{}\n", also(kernel)));
+        }
         if !lines.is_empty() {
             parts.push(format!("{title}\n{lines}"));
         }
@@ -110,7 +109,7 @@ fn list_functions(words: &[&str], json: bool) -> Result<(), Failure> {
     let fits = |entry: &&Entry| {
         let texts = [entry.name, entry.formula, entry.note, group_name(entry.group)];
         let holds = |word: &&str| texts.iter().any(|text| text.contains(&word.to_lowercase()));
-        words.iter().all(|word| holds(&word))
+        words.iter().all(holds)
     };
     let shown: Vec<&'static Entry> = FUNCTIONS.iter().filter(fits).collect();
     if shown.is_empty() {

@@ -167,19 +167,8 @@ pub enum CheckError {
     IntegerDivision { at: Span },
     #[error("{text} does not fit {elem}")]
     LiteralRange { text: String, elem: Elem, at: Span },
-    #[error("`{function}` takes {takes} {unit}, and {given} {verb} given")]
-    ArgumentCount {
-        function: String,
-        takes: String,
-        unit: &'static str,
-        given: usize,
-        verb: &'static str,
-        /// How the function is called.
-        call: String,
-        /// The call that was probably meant.
-        meant: Option<String>,
-        at: Span,
-    },
+    #[error("`{function}` takes {takes} {}, and {given} {} given", if takes == "1" { "argument" } else { "arguments" }, if *given == 1 { "is" } else { "are" })]
+    ArgumentCount { function: String, takes: String, given: usize, fix: String, at: Span },
     #[error("`grad` does not know a derivative of `{function}`")]
     NoDerivative { function: String, at: Span },
     #[error("a dim is expected here, like `M` or `N/2`")]
@@ -271,10 +260,12 @@ impl CheckError {
         (call, meant): (String, Option<String>),
         at: Span,
     ) -> CheckError {
-        let unit = if takes == "1" { "argument" } else { "arguments" };
-        let verb = if given == 1 { "is" } else { "are" };
         let (function, takes) = (function.to_owned(), takes.to_owned());
-        CheckError::ArgumentCount { function, takes, unit, given, verb, call, meant, at }
+        let fix = match meant {
+            Some(meant) => format!("it is `{call}`, as in `{meant}`"),
+            None => format!("it is `{call}`"),
+        };
+        CheckError::ArgumentCount { function, takes, given, fix, at }
     }
 
     /// Where the mistake is.

@@ -72,10 +72,7 @@ impl CheckError {
                 format!("write `{elementwise}` to compare, `{reduced}` to reduce")
             }
             E::NumberedDim { call, .. } => format!("write `{call}`"),
-            E::ArgumentCount { call, meant: None, .. } => format!("it is `{call}`"),
-            E::ArgumentCount { call, meant: Some(meant), .. } => {
-                format!("it is `{call}`, as in `{meant}`")
-            }
+            E::ArgumentCount { fix, .. } => fix.clone(),
             E::SummedDim { name, known, is_vector: true, .. }
             | E::NotBodyDims { name, known, is_vector: true, .. } => {
                 let last = known.rsplit(", ").next().unwrap_or_default();

@@ -38,6 +38,8 @@ fn granted(wanted: usize) -> usize {
     }
     drop(senders);
     let granted = waiting.len();
-    waiting.into_iter().for_each(|thread| drop(thread.join()));
+    for thread in waiting {
+        drop(thread.join());
+    }
     granted
 }
