@@ -210,7 +210,7 @@ pub const FUNCTIONS: &[Entry] = &[
     s("halves", &["x"], "`a, b = halves(x)`: the first and the second half of the columns; `halves(x, 128)` inside each run of 128"),
     s("pairs", &["x"], "`a, b = pairs(x)`: the even and the odd columns; `pairs(x, 128)` is the same"),
     s("split", &["x", "parts"], "`q, k, v = split(x, 3)`: equal parts; `split(x, [Q, KV, KV])`: parts of these dims; `split(x, 3, 192)` inside each run of 192"),
-    s("concat", &["x", "y"], "undoes halves and splits: `concat(q, k, v)`; `concat(a, b, 128)` inside each run of 128"),
+    s("concat", &["x", "y"], "undoes halves and splits: `concat(q, k, v)`; `concat(a, b, 128)` inside each run of 128; `concat(q, 0.0, v, [Q, KV, KV])`: parts of these dims, of which those without columns are repeated"),
     s("join", &["x", "y"], "undoes pairs"),
     s("topk", &["x", "k", "dim"], "`values, indices = topk(x, k, N)`: the k largest of each row in order, nan first, and where they are; of equal ones the lower index first; k is 1 to 64, and the results have dims [M, k]"),
     s("take", &["table", "index"], "table[index] of an input with one dim; nan for an index outside of it"),

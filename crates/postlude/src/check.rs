@@ -47,11 +47,18 @@ pub(crate) use error::Warning;
 pub use infer::{Bindings, Bound, free_names, infer};
 use operand::Factor;
 use product::Found;
+pub(crate) use program::Matrix;
 use program::{Computed, Products, Unit};
+pub(crate) use stored::{ReadAs, Reading};
 
 /// An argument of a reduction, as a dim.
 pub(crate) fn read_dim(exprs: &Exprs, id: ExprId) -> Option<Dim> {
     dims::read(exprs, id)
+}
+
+/// Dims that lists of parts name.
+pub(crate) fn named_parts(exprs: &Exprs) -> Vec<Dim> {
+    tensor_space::named_parts(exprs)
 }
 
 /// The same tree without definitions.
@@ -68,20 +75,39 @@ pub fn check(ast: &Ast) -> Result<Graph, Vec<CheckError>> {
     if expanded.ast.signature.is_some() {
         whole::check(&expanded.ast)?;
     }
-    check_expanded(&mut expanded)
+    check_expanded(&mut expanded, Computed::default).map(|(graph, _)| graph)
+}
+
+/// What the expressions of a kernel without definitions vary along, in the graphs that compute them.
+pub(crate) fn matrices(ast: &Ast) -> Result<HashMap<ExprId, Matrix>, Vec<CheckError>> {
+    let mut expanded = definitions::expand(ast)?;
+    let (_, computed) = check_expanded(&mut expanded, Computed::with_matrices)?;
+    Ok(computed.into_matrices())
 }
 
 /// Types a kernel without definitions, and gives folds of some batch dims graphs of their own.
-fn check_expanded(expanded: &mut Expanded) -> Result<Graph, Vec<CheckError>> {
+fn check_expanded(
+    expanded: &mut Expanded,
+    computed: fn() -> Computed,
+) -> Result<(Graph, Computed), Vec<CheckError>> {
     loop {
-        let checked = check_once(expanded);
-        let Err(errors) = &checked else { return checked };
-        let Some(ast) = batches::with_own_graphs(&expanded.ast, errors) else { return checked };
-        expanded.ast = ast;
+        let computed = computed();
+        let checked = check_once(expanded, &computed);
+        let errors = match checked {
+            Ok(graph) => return Ok((graph, computed)),
+            Err(errors) => errors,
+        };
+        match batches::with_own_graphs(&expanded.ast, &errors) {
+            Some(ast) => expanded.ast = ast,
+            None => return Err(errors),
+        }
     }
 }
 
-fn check_once(Expanded { ast, calls }: &Expanded) -> Result<Graph, Vec<CheckError>> {
+fn check_once(
+    Expanded { ast, calls }: &Expanded,
+    computed: &Computed,
+) -> Result<Graph, Vec<CheckError>> {
     let signature = ast.signature.as_ref().ok_or_else(|| vec![CheckError::NoSignature])?;
     let mut errors = Vec::new();
     check_declarations(signature, &mut errors);
@@ -89,12 +115,11 @@ fn check_once(Expanded { ast, calls }: &Expanded) -> Result<Graph, Vec<CheckErro
         // What a name means that is declared twice is not known.
         return Err(first(errors));
     }
-    let (products, computed) =
-        (Products::of(ast).map_err(|error| vec![error])?, Computed::default());
+    let products = Products::of(ast).map_err(|error| vec![error])?;
     let Signature { inputs: declarations, outputs, .. } = signature;
     let calls = Some(calls);
-    let (root, products, values) = (None, &products, &computed);
-    let unit = Unit { ast, declarations, outputs, root, calls, products, computed: values };
+    let (root, products) = (None, &products);
+    let unit = Unit { ast, declarations, outputs, root, calls, products, computed };
     let (main, found) = own_graph(unit, &mut errors);
     let Some(found) = found else { return Err(first(errors)) };
     let sources = sources::sources(unit, main, found.graph.space(), outputs);
@@ -102,7 +127,13 @@ fn check_once(Expanded { ast, calls }: &Expanded) -> Result<Graph, Vec<CheckErro
         unit.store(source, outputs, &mut errors);
     }
     let mut body = Body::of_product(found, unit, errors);
-    body.lower_statements(ast, &sources::elsewhere(unit, &sources, outputs));
+    let mut elsewhere = sources::elsewhere(unit, &sources, outputs);
+    // What leaves an operand of this graph is this graph's.
+    let factors = body.factor_expressions().into_iter();
+    let own: Vec<usize> =
+        factors.flat_map(|factor| reads::read_statements(ast, factor, false)).collect();
+    elsewhere.retain(|place| !own.contains(place));
+    body.lower_statements(ast, &elsewhere);
     let is_own = |output: &&Declaration| {
         sources
             .iter()
@@ -116,7 +147,7 @@ fn check_once(Expanded { ast, calls }: &Expanded) -> Result<Graph, Vec<CheckErro
     if !errors.is_empty() {
         return Err(first(errors));
     }
-    let inputs = [inputs_of(declarations), computed.into_inputs()].concat();
+    let inputs = [inputs_of(declarations), computed.take_inputs()].concat();
     let graph = graph.on_inputs(&inputs).with_merged_sources().without_unread();
     if let Err(broken) = graph.verify(Stage::Checked) {
         panic!("compiler bug: {broken}");
@@ -139,7 +170,7 @@ pub(crate) fn warnings(ast: &Ast) -> Vec<Warning> {
 /// Every assigned name of a kernel that types, with its type as the user writes it.
 pub(crate) fn name_types(ast: &Ast) -> Vec<(String, String)> {
     let Ok(mut expanded) = definitions::expand(ast) else { return Vec::new() };
-    if check_expanded(&mut expanded).is_err() {
+    if check_expanded(&mut expanded, Computed::default).is_err() {
         return Vec::new();
     }
     let Expanded { ast, .. } = &expanded;

@@ -3,12 +3,13 @@
 //! In: a tree that types, the inputs to differentiate with respect to, and what the forward pass keeps. Out: the text of the
 //! backward kernel, which reads cotangents of the outputs (`d_D`) and writes those of the inputs (`d_W`), and the text of a
 //! forward kernel that stores what the backward one reads.
-//! Invariants: a cotangent reads as what it belongs to, dims in the same order; it may lack dims along which it is the same
-//! everywhere. Casts to floats are passed through. A cotangent is rounded where it is multiplied, to what the product's
+//! Invariants: a cotangent may lack dims of what it belongs to: along these it is the same everywhere. Casts to floats are passed through. A cotangent is rounded where it is multiplied, to what the product's
 //! operands are.
 
 mod dims;
 mod error;
+mod expressions;
+mod formulas;
 mod functions;
 mod hoist;
 mod parts;
@@ -19,15 +20,17 @@ mod text;
 
 use std::collections::HashMap;
 
+use crate::check::Reading;
 use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 use crate::syntax::{
-    Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Name, Number, Signature, Span, Statement,
+    Ast, Declaration, ExprId, ExprKind, Exprs, Infix, Name, Prefix, Signature, Span, Statement,
     nearest,
 };
 
-use dims::{Info, Known, without_segments};
+use dims::{Known, meet, pair_of, without_segments};
 pub use error::GradError;
+use hoist::Hoisted;
 use segments::Cut;
 
 /// What the forward pass keeps for the backward pass.
@@ -55,15 +58,30 @@ pub struct Derived {
     pub gradients: Vec<(String, String)>,
 }
 
+/// How much the derivatives say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Form {
+    /// Parts of named sizes are put together with a list of their dims, which needs a tensor with the columns of the whole
+    /// beside it; operands of f32 are not cast.
+    Short,
+    /// Parts are put together with those of the forward pass, so that its split says the dims; operands are cast.
+    Explicit,
+}
+
 /// Derives a kernel that has a signature and no definitions; with respect to all inputs of floats where none are named.
-pub(crate) fn differentiate(ast: &Ast, wrt: &[String], save: Save) -> Result<Derived, GradError> {
-    let ast = hoist::hoist(ast);
+pub(crate) fn differentiate(
+    ast: &Ast,
+    wrt: &[String],
+    save: Save,
+    form: Form,
+) -> Result<Derived, GradError> {
+    let Hoisted { ast, expansions } = hoist::hoist(ast);
     let Some(signature) = &ast.signature else { return Err(GradError::NoSignature) };
-    // Parts of named sizes are those of a product of their own body: one that is read from memory has none.
+    // What is put together where its split is has the split's product in the same body.
     let listed = ast.exprs.iter().any(|(_, expr)| matches!(expr.kind, ExprKind::Dims(_)));
-    let save = if listed { Save::Nothing } else { save };
+    let save = if listed && form == Form::Explicit { Save::Nothing } else { save };
     let (named, wrt) = (!wrt.is_empty(), asked(signature, wrt)?);
-    let mut sweep = Sweep::new(&ast, signature, &wrt, save);
+    let mut sweep = Sweep::new((&ast, expansions), signature, &wrt, (save, form));
     sweep.refuse_mixed_rows()?;
     sweep.run()?;
     let gradients = sweep.gradients(&wrt, named)?;
@@ -107,9 +125,14 @@ struct Sweep<'a> {
     ast: &'a Ast,
     signature: &'a Signature,
     save: Save,
+    form: Form,
     /// The body's expressions, and behind them those of the derivatives.
     exprs: Exprs,
-    infos: Vec<Info>,
+    /// What each of them varies along.
+    dims: Vec<Vec<Dim>>,
+    known: Known,
+    /// For each `grad(f)(x)` of the body what it is: an expression without it.
+    expansions: HashMap<ExprId, ExprId>,
     /// Whether each of the body's expressions depends on what is asked for.
     active: Vec<bool>,
     /// The cotangent of each of the body's expressions, as far as there is one.
@@ -124,16 +147,21 @@ struct Sweep<'a> {
     names: Vec<String>,
     /// Outputs whose cotangents are read, with the names of those.
     read: Vec<(String, String)>,
-    /// How many products there are so far.
-    products: usize,
     /// Rows that are cut into segments.
     cuts: Vec<Cut>,
+    /// Names of expressions of the body that the derivatives gave them, by what they read.
+    values: HashMap<String, ExprId>,
 }
 
 impl<'a> Sweep<'a> {
-    fn new(ast: &'a Ast, signature: &'a Signature, wrt: &[String], save: Save) -> Sweep<'a> {
-        let known = Known::of(ast, signature, save);
-        let active = active(ast, wrt);
+    fn new(
+        (ast, expansions): (&'a Ast, HashMap<ExprId, ExprId>),
+        signature: &'a Signature,
+        wrt: &[String],
+        (save, form): (Save, Form),
+    ) -> Sweep<'a> {
+        let known = Known::of(ast, signature);
+        let active = active(ast, Some(&expansions), wrt);
         let declared = signature.inputs.iter().chain(&signature.outputs);
         let targets = ast.statements.iter().flat_map(|statement| &statement.targets);
         let names = declared.map(|declared| &declared.name).chain(targets);
@@ -141,8 +169,10 @@ impl<'a> Sweep<'a> {
             ast,
             signature,
             save,
+            form,
             exprs: ast.exprs.clone(),
-            infos: known.infos,
+            dims: known.dims.clone(),
+            expansions,
             active,
             cotangents: vec![None; ast.exprs.len()],
             of_targets: HashMap::new(),
@@ -150,8 +180,9 @@ impl<'a> Sweep<'a> {
             statements: Vec::new(),
             names: names.map(|name| name.text.clone()).collect(),
             read: Vec::new(),
-            products: known.products,
-            cuts: known.cuts,
+            cuts: known.cuts.clone(),
+            known,
+            values: HashMap::new(),
         }
     }
 
@@ -169,8 +200,8 @@ impl<'a> Sweep<'a> {
             match statement {
                 Some(statement) if statement.targets.len() > 1 => self.several(statement)?,
                 Some(_) | None => {
-                    let Some(mut cotangent) = self.cotangents[place].filter(|_| self.active[place])
-                    else {
+                    let given = self.cotangents[place].filter(|_| self.active[place]);
+                    let Some(mut cotangent) = given.filter(|given| !self.is_zero(*given)) else {
                         continue;
                     };
                     if let Some(statement) = statement {
@@ -195,8 +226,7 @@ impl<'a> Sweep<'a> {
         }
         let cotangent = self.free_name(&format!("d_{name}"));
         let dims = output.dims.clone().unwrap_or_default();
-        let info = Info::of_declared(&dims, &self.cuts);
-        let value = self.push(ExprKind::Name(cotangent.clone()), info);
+        let value = self.push(ExprKind::Name(cotangent.clone()), dims);
         self.read.push((name.clone(), cotangent));
         self.add_to_name(name, value);
     }
@@ -209,11 +239,14 @@ impl<'a> Sweep<'a> {
     ) -> Result<Vec<(String, String)>, GradError> {
         let mut gradients = Vec::new();
         for name in wrt {
-            let Some(&value) = self.of_inputs.get(name) else {
-                if named {
-                    return Err(GradError::NoPath { name: name.clone() });
+            let known = self.of_inputs.get(name).copied().filter(|value| !self.is_zero(*value));
+            let value = match known {
+                Some(value) => value,
+                None if !named => continue,
+                None if self.depends(name) => {
+                    return Err(GradError::Zero { name: name.clone() });
                 }
-                continue;
+                None => return Err(GradError::NoPath { name: name.clone() }),
             };
             let value = self.of_declared_dims(name, value);
             let value = self.of_segments(value);
@@ -224,16 +257,23 @@ impl<'a> Sweep<'a> {
         if gradients.is_empty() { Err(GradError::NothingDepends) } else { Ok(gradients) }
     }
 
+    /// Whether an output of floats depends on an input, if by a derivative of 0 everywhere.
+    fn depends(&self, name: &str) -> bool {
+        let active = active(self.ast, None, &[name.to_owned()]);
+        let read = self.read.iter().filter_map(|(output, _)| self.assigned(output));
+        read.into_iter().any(|value| active[value.0 as usize])
+    }
+
     /// A derivative with the declared dims of its input, where it has runs of one; a store repeats it along others.
     fn of_declared_dims(&mut self, name: &str, value: ExprId) -> ExprId {
         let declared = self.signature.inputs.iter().find(|input| input.name.text == name);
         let dims = declared.and_then(|input| input.dims.clone()).unwrap_or_default();
-        let own = &self.info(value).dims;
+        let own = self.dims_of(value);
         let is_run = |dim: &Dim| own.iter().any(|own| own.same_base(dim) && own != dim);
         if !dims.iter().any(is_run) {
             return value;
         }
-        let input = self.push(ExprKind::Name(name.to_owned()), Info::of_tensor(&dims));
+        let input = self.push(ExprKind::Name(name.to_owned()), dims);
         self.widened(value, input)
     }
 
@@ -275,13 +315,21 @@ impl<'a> Sweep<'a> {
 
     /// A value under a name, unless it is one already.
     fn named(&mut self, name: &str, value: ExprId) -> ExprId {
-        if let ExprKind::Name(_) | ExprKind::Number(_) = self.exprs[value].kind {
+        let is_short =
+            |id: ExprId| matches!(self.exprs[id].kind, ExprKind::Name(_) | ExprKind::Number(_));
+        let opposite = self.opposite(value);
+        if is_short(value) || opposite.is_some_and(is_short) {
             return value;
         }
+        self.renamed(name, value)
+    }
+
+    /// A value under a new name.
+    fn renamed(&mut self, name: &str, value: ExprId) -> ExprId {
         let name = self.free_name(name);
-        let info = self.infos[value.0 as usize].clone();
+        let dims = self.dims_of(value).to_vec();
         self.statements.push((vec![name.clone()], value));
-        self.push(ExprKind::Name(name), info)
+        self.push(ExprKind::Name(name), dims)
     }
 
     fn free_name(&mut self, name: &str) -> String {
@@ -290,93 +338,46 @@ impl<'a> Sweep<'a> {
         free
     }
 
-    fn info(&self, id: ExprId) -> &Info {
-        &self.infos[id.0 as usize]
+    fn dims_of(&self, id: ExprId) -> &[Dim] {
+        &self.dims[id.0 as usize]
     }
 
-    fn push(&mut self, kind: ExprKind, info: Info) -> ExprId {
+    fn push(&mut self, kind: ExprKind, dims: Vec<Dim>) -> ExprId {
         let id = self.exprs.push(kind, Span::default());
-        self.infos.push(without_segments(info, &self.cuts));
+        self.dims.push(without_segments(dims, &self.cuts));
         id
     }
 
-    fn number(&mut self, value: f64) -> ExprId {
-        self.push(ExprKind::Number(Number::Float(value)), Info::default())
-    }
-
-    fn infix(&mut self, infix: Infix, a: ExprId, b: ExprId) -> ExprId {
-        let info = self.info(a).with(self.info(b));
-        self.push(ExprKind::Infix(infix, a, b), info)
-    }
-
-    fn negated(&mut self, a: ExprId) -> ExprId {
-        let info = self.info(a).clone();
-        self.push(ExprKind::Prefix(crate::syntax::Prefix::Negate, a), info)
-    }
-
-    /// A function of values, all of which meet element by element.
-    fn call(&mut self, function: &str, arguments: &[ExprId]) -> ExprId {
-        let all = arguments.iter().map(|argument| self.info(*argument));
-        let info = all.fold(Info::default(), |all, one| all.with(one));
-        self.push(called(function, false, arguments.to_vec()), info)
-    }
-
-    /// A function's derivative in its first argument.
-    fn derivative(&mut self, function: &str, arguments: &[ExprId]) -> ExprId {
-        let all = arguments.iter().map(|argument| self.info(*argument));
-        let info = all.fold(Info::default(), |all, one| all.with(one));
-        self.push(called(function, true, arguments.to_vec()), info)
-    }
-
-    /// A reduction over whole dims or runs of them.
-    fn reduced(&mut self, function: &str, value: ExprId, over: &[(Dim, Option<u32>)]) -> ExprId {
-        // An integer behind a dim is the length of a run of it, so a dim of a fixed size stands alone.
-        let is_fixed =
-            |(dim, run): &&(Dim, Option<u32>)| matches!(dim, Dim::Size(_)) && run.is_none();
-        if over.len() > 1
-            && let Some(fixed) = over.iter().find(is_fixed).cloned()
-        {
-            let rest: Vec<_> = over.iter().filter(|it| **it != fixed).cloned().collect();
-            let value = self.reduced(function, value, &[fixed]);
-            return self.reduced(function, value, &rest);
+    /// The rows and columns that values read as operands of the derivatives' products.
+    fn pairs<const N: usize>(&self, values: [ExprId; N]) -> [Option<[Dim; 2]>; N] {
+        let mut declarations = self.signature.inputs.clone();
+        let mut declare = |name: &str, dims: Vec<Dim>| {
+            let name = Name::new(name, Span::default());
+            let (dtype, dims, type_span) = (DType::F32, Some(dims), Span::default());
+            declarations.push(Declaration { name, dtype, dims, same_as: None, type_span });
+        };
+        for (output, cotangent) in &self.read {
+            let mut declared = self.signature.outputs.iter();
+            let output = declared.find(|declared| declared.name.text == *output);
+            declare(cotangent, output.and_then(|output| output.dims.clone()).unwrap_or_default());
         }
-        let info = self.info(value).reduced(over);
-        let mut arguments = vec![value];
-        for (dim, run) in over {
-            arguments.push(self.dim(dim));
-            if let Some(run) = run {
-                let length = Number::Integer(i64::from(*run));
-                arguments.push(self.push(ExprKind::Number(length), Info::default()));
+        let mut statements = Vec::new();
+        for (place, statement) in self.ast.statements.iter().enumerate() {
+            if self.save == Save::Products && self.is_saved(place) {
+                declare(&statement.targets[0].text, self.dims_of(statement.value).to_vec());
+            } else {
+                statements.push(statement.clone());
             }
         }
-        self.push(called(function, false, arguments), info)
-    }
-
-    /// A dim as an argument.
-    fn dim(&mut self, dim: &Dim) -> ExprId {
-        let integer = |value: u32| ExprKind::Number(Number::Integer(i64::from(value)));
-        match dim {
-            Dim::Size(size) => self.push(integer(*size), Info::default()),
-            Dim::Name { name, divisor } => {
-                let base = self.push(ExprKind::Name(name.clone()), Info::default());
-                if *divisor == 1 {
-                    return base;
-                }
-                let by = self.push(integer(*divisor), Info::default());
-                self.push(ExprKind::Infix(Infix::Divide, base, by), Info::default())
-            }
+        for (targets, value) in &self.statements {
+            let targets = targets.iter().map(|name| Name::new(name.as_str(), Span::default()));
+            statements.push(Statement { targets: targets.collect(), value: *value });
         }
-    }
-
-    /// The size of a dim, as a number.
-    fn size(&mut self, dim: &Dim) -> ExprId {
-        match dim {
-            Dim::Size(size) => self.number(f64::from(*size)),
-            Dim::Name { .. } => {
-                let dim = self.dim(dim);
-                self.push(called("size", false, vec![dim]), Info::default())
-            }
-        }
+        let (definitions, signature) = (Vec::new(), self.ast.signature.clone());
+        let ast = Ast { definitions, signature, statements, exprs: self.exprs.clone() };
+        let reading = Reading::new(&ast, &declarations);
+        let dims = |id: ExprId| self.dims_of(id).to_vec();
+        values.map(|value| pair_of(reading.as_ref(), value, &dims, &self.known.parts))
     }
 
     /// The dtype that a declared name has.
@@ -390,8 +391,9 @@ fn called(function: &str, grad: bool, arguments: Vec<ExprId>) -> ExprKind {
     ExprKind::Call { function: Name::new(function, Span::default()), grad, arguments }
 }
 
-/// Which expressions depend on inputs that are asked for, through functions that have a derivative.
-fn active(ast: &Ast, wrt: &[String]) -> Vec<bool> {
+/// Which expressions depend on inputs that are asked for, through functions that have a derivative; `grad(f)(x)` through
+/// what it is, where that is given.
+fn active(ast: &Ast, expansions: Option<&HashMap<ExprId, ExprId>>, wrt: &[String]) -> Vec<bool> {
     let mut active: Vec<bool> = Vec::with_capacity(ast.exprs.len());
     for (id, expr) in ast.exprs.iter() {
         let of_children = || expr.kind.children().any(|child| active[child.0 as usize]);
@@ -406,9 +408,11 @@ fn active(ast: &Ast, wrt: &[String]) -> Vec<bool> {
                 }
             }
             ExprKind::Infix(infix, ..) => rules::is_arithmetic(*infix) && of_children(),
-            ExprKind::Prefix(prefix, _) => {
-                *prefix == crate::syntax::Prefix::Negate && of_children()
-            }
+            ExprKind::Prefix(prefix, _) => *prefix == Prefix::Negate && of_children(),
+            ExprKind::Call { grad: true, .. } => match expansions.map(|known| known.get(&id)) {
+                Some(expansion) => expansion.is_some_and(|known| active[known.0 as usize]),
+                None => of_children(),
+            },
             ExprKind::Call { function, .. } => rules::passes(&function.text) && of_children(),
             ExprKind::Number(_) | ExprKind::Dims(_) => false,
             ExprKind::Transpose(_) | ExprKind::Product(..) => of_children(),

@@ -310,6 +310,16 @@ impl Graph {
         }
     }
 
+    /// A value with the dims of another one too, the same along those that it lacks.
+    pub(crate) fn spread(&mut self, value: NodeId, like: NodeId) -> NodeId {
+        let (own, wanted) = (self.ty(value).axes, self.ty(like).axes);
+        if own.join(wanted) == Some(own) {
+            return value;
+        }
+        let condition = self.make(Op::Binary(Binary::Equal, like, like));
+        self.make(Op::Select(condition, value, value))
+    }
+
     /// Declares an output.
     pub fn push_output(&mut self, output: Output) {
         self.outputs.push(output);

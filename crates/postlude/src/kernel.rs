@@ -25,7 +25,7 @@ use crate::check::{self, Bindings};
 #[cfg(feature = "cuda")]
 use crate::cuda::{GpuKernel, Settings};
 use crate::define;
-use crate::differentiate::{self, Derived, GradError, Save};
+use crate::differentiate::{self, Derived, Form, GradError, Save};
 use crate::error::{Diagnostic, Error};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
@@ -184,13 +184,14 @@ impl Kernel {
     pub fn grad(&self, wrt: &[&str], save: Save) -> Result<Derived, Error> {
         let ast = check::without_definitions(&self.ast)?;
         let wrt: Vec<String> = wrt.iter().map(|name| (*name).to_owned()).collect();
-        let derived = differentiate::differentiate(&ast, &wrt, save)?;
-        for text in [&derived.forward, &derived.backward] {
-            if let Err(error) = Kernel::parse(text) {
-                return Err(GradError::NotTyped { message: error.summary() }.into());
+        let short = differentiate::differentiate(&ast, &wrt, save, Form::Short)?;
+        match typed(short) {
+            Ok(derived) => Ok(derived),
+            Err(error) => {
+                let explicit = differentiate::differentiate(&ast, &wrt, save, Form::Explicit)?;
+                typed(explicit).map_err(|_| error)
             }
         }
-        Ok(derived)
     }
 
     /// What is suspicious about a kernel that types: inputs and names that nothing reads.
@@ -558,4 +559,14 @@ impl Compiled {
         let all = (&inputs[..], &outputs[..]);
         Ok(reference::check(&self.defined, problem, all, math, (extent, tell)))
     }
+}
+
+/// Derivatives whose texts type.
+fn typed(derived: Derived) -> Result<Derived, Error> {
+    for text in [&derived.forward, &derived.backward] {
+        if let Err(error) = Kernel::parse(text) {
+            return Err(GradError::NotTyped { message: error.summary() }.into());
+        }
+    }
+    Ok(derived)
 }

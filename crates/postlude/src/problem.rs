@@ -461,7 +461,10 @@ pub fn dim_names(graph: &Graph) -> Vec<&str> {
     let inputs = graph.inputs().iter().filter_map(|input| input.dims.as_ref());
     let mut names: Vec<&str> = Vec::new();
     let outputs = graph.outputs().iter().map(|output| &output.dims);
-    for dim in inputs.chain(outputs).flatten().chain(&graph.space().parts) {
+    // Earlier graphs may split what the last one does not see.
+    let earlier = graph.inputs().iter().filter_map(|input| input.computed.as_deref());
+    let parts = earlier.chain([graph]).flat_map(|graph| &graph.space().parts);
+    for dim in inputs.chain(outputs).flatten().chain(parts) {
         if let Dim::Name { name, .. } = dim
             && Dim::factors(name).is_none()
             && !names.contains(&name.as_str())

@@ -4,7 +4,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::catalogue;
 use crate::dtype::{DType, Elem};
-use crate::graph::{self, Binary, Constant, IndexAxis, InputId, NodeId, Op, Unary};
+use crate::graph::{
+    self, Binary, Columns, Constant, Fold, IndexAxis, InputId, NodeId, Op, Over, Run, Unary,
+};
 use crate::shape::{self, Dim};
 use crate::syntax::{Ast, ExprId, ExprKind, Infix, Number, Prefix, Span, Statement, nearest};
 
@@ -111,8 +113,12 @@ impl<'a> Body<'a> {
                 ExprKind::Infix(_, a, b) => open.extend([*a, *b]),
                 ExprKind::Call { function, arguments, .. } => {
                     let values = arguments.iter().enumerate().filter(|(place, _)| {
-                        !is_dim_argument(&function.text, *place)
-                            && !self.is_table_argument(&function.text, arguments, *place)
+                        let is_list =
+                            matches!(self.exprs[arguments[*place]].kind, ExprKind::Dims(_));
+                        let is_no_value = is_dim_argument(&function.text, *place)
+                            || is_list && function.text == "concat"
+                            || self.is_table_argument(&function.text, arguments, *place);
+                        !is_no_value
                     });
                     open.extend(values.map(|(_, id)| *id));
                 }
@@ -125,6 +131,7 @@ impl<'a> Body<'a> {
                 let mut lower = |body: &mut Self| body.lower_one(id);
                 let stacked = self.lower_stacked(id, &mut lower);
                 let lowered = stacked.unwrap_or_else(|| lower(self));
+                self.note_matrix(id, lowered);
                 self.lowered.insert(id, lowered);
             }
         }
@@ -284,12 +291,53 @@ impl<'a> Body<'a> {
         if declared == dims {
             return lowered;
         }
+        if let Lowered::Node(node) = lowered
+            && let Some(node) = self.repeated(node, dims)
+        {
+            return self.node(self.graph[node].op.clone(), at);
+        }
         self.report(CheckError::Annotation {
             name: name.to_owned(),
             declared: shape::list(&declared),
             written: shape::list(dims),
             at,
         })
+    }
+
+    /// A value with all of these dims, of which it may lack some: it is the same along those.
+    fn repeated(&mut self, node: NodeId, dims: &[Dim]) -> Option<NodeId> {
+        let space = self.graph.space();
+        let (own, wanted) = (self.graph.ty(node).axes, space.axes(dims)?);
+        if space.is_segmented() || own == wanted || own.join(wanted) != Some(wanted) {
+            return None;
+        }
+        let all = space.column.divisor().max(1);
+        let columns = wanted.columns().filter(|columns| Some(*columns) != own.columns());
+        let rows = wanted.row.filter(|rows| Some(*rows) != own.row);
+        let mut value = node;
+        if wanted.batch && !own.batch {
+            let batch = self.graph.make(Op::Index(IndexAxis::Batch));
+            value = self.graph.spread(value, batch);
+        }
+        if let Some(run) = rows {
+            let row = self.graph.make(Op::Index(IndexAxis::Row));
+            let over = Over { row: Some(Run::Group(run)), ..Over::NOTHING };
+            let first = Op::Reduce(Fold::Min, over, row);
+            let like = if run == 1 { row } else { self.graph.make(first) };
+            value = self.graph.spread(value, like);
+        }
+        if let Some(Columns { part, divisor }) = columns {
+            // Columns of a part are the split's to say.
+            if part != 0 || divisor % all != 0 {
+                return None;
+            }
+            let column = self.graph.make(Op::Index(IndexAxis::Column));
+            let over = Over { column: Some(Run::Group(divisor / all)), ..Over::NOTHING };
+            let first = Op::Reduce(Fold::Min, over, column);
+            let like = if divisor == all { column } else { self.graph.make(first) };
+            value = self.graph.spread(value, like);
+        }
+        Some(value)
     }
 
     /// Dims meet by name, so a transposed tile is the same value; only its place in memory differs.

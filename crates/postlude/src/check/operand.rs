@@ -15,9 +15,10 @@ use crate::shape::Dim;
 use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix, Span};
 
 use super::error::CheckError;
+use super::product::name_parts;
 use super::program::Unit;
-use super::reads::{LeafRead, assignment, leaves, read_statements};
-use super::tensor_space::is_list;
+use super::reads::{LeafRead, assignment, leaves, read_statements, written_dims};
+use super::tensor_space::{has_part, is_list, named_parts};
 use super::{Body, Lowered, inputs_of};
 
 /// A factor of the accumulator that stood in an operand.
@@ -94,11 +95,17 @@ pub(super) fn tensors(
             }
         }
     });
-    let mut all: Vec<(Vec<Dim>, bool)> = read.collect();
+    // A vector that is written with the dims of a matrix is one.
+    let written = written_dims(ast, root).into_iter();
+    let written = written.filter(|(dims, _)| dims.len() >= 2);
+    let written = written.map(|(dims, swapped)| (dims.to_vec(), swapped));
+    let mut all: Vec<(Vec<Dim>, bool)> = written.chain(read).collect();
     let most = all.iter().map(|(dims, _)| dims.len()).max();
     let known: Vec<Vec<Dim>> = all.iter().map(|(dims, _)| dims.clone()).collect();
     let leads = |dims: &[Dim]| Some(dims.len()) == most && !is_list(dims, &known);
-    let leading = all.iter().position(|(dims, _)| leads(dims));
+    let parts = named_parts(&ast.exprs);
+    let whole = all.iter().position(|(dims, _)| leads(dims) && !has_part(dims, &parts));
+    let leading = whole.or_else(|| all.iter().position(|(dims, _)| leads(dims)));
     if let Some(leading) = leading {
         all[..=leading].rotate_right(1);
     }
@@ -160,7 +167,8 @@ pub(super) fn resolve(
         return None;
     };
     let own = unit.read_by(&[root]);
-    let graph = Graph::new("operand", inputs_of(&own), dims.space(side), Vec::new());
+    let mut graph = Graph::new("operand", inputs_of(&own), dims.space(side), Vec::new());
+    name_parts(&ast.exprs, &mut graph);
     let mut body = Body::new(graph, &ast.exprs, &own, Vec::new());
     body.calls = unit.calls;
     body.unit = Some(unit);

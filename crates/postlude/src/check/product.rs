@@ -192,9 +192,11 @@ fn without_product(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Option<Found
 /// Makes dims that splits list the body's, so that inputs may have them; others than columns are reported at the split.
 pub(super) fn name_parts(exprs: &Exprs, graph: &mut Graph) {
     let lists = exprs.iter().filter_map(|(_, expr)| match &expr.kind {
-        ExprKind::Call { function, arguments, .. } if function.text == "split" => {
-            arguments.get(1).map(|argument| &exprs[*argument].kind)
-        }
+        ExprKind::Call { function, arguments, .. } => match function.text.as_str() {
+            "split" => arguments.get(1).map(|argument| &exprs[*argument].kind),
+            "concat" => arguments.last().map(|argument| &exprs[*argument].kind),
+            _ => None,
+        },
         _ => None,
     });
     for kind in lists {

@@ -214,6 +214,15 @@ pub(super) struct Computed {
     inputs: RefCell<Vec<Input>>,
     /// The values among them, by expression.
     values: RefCell<HashMap<usize, Stored>>,
+    /// What expressions vary along, where that is asked for.
+    matrices: Option<RefCell<HashMap<ExprId, Matrix>>>,
+}
+
+/// The dim of the rows of a value, and that of its columns, as the graph that computes it has them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub(crate) struct Matrix {
+    pub(crate) row: Option<Dim>,
+    pub(crate) column: Option<Dim>,
 }
 
 /// A value that is stored between graphs.
@@ -236,9 +245,19 @@ impl Computed {
         self.values.borrow().contains_key(&key)
     }
 
+    /// One that takes down what expressions vary along.
+    pub(super) fn with_matrices() -> Computed {
+        Computed { matrices: Some(RefCell::default()), ..Computed::default() }
+    }
+
+    /// What was taken down.
+    pub(super) fn into_matrices(self) -> HashMap<ExprId, Matrix> {
+        self.matrices.map(RefCell::into_inner).unwrap_or_default()
+    }
+
     /// All of them.
-    pub(super) fn into_inputs(self) -> Vec<Input> {
-        self.inputs.into_inner()
+    pub(super) fn take_inputs(&self) -> Vec<Input> {
+        self.inputs.take()
     }
 
     /// The input that says where the segments of a value's rows end, where rows behind the last one are not written.
@@ -405,6 +424,16 @@ impl<'a> Unit<'a> {
 }
 
 impl<'a> Body<'a> {
+    /// Takes down what an expression varies along.
+    pub(super) fn note_matrix(&self, id: ExprId, lowered: Lowered) {
+        let notes = self.unit.and_then(|unit| unit.computed.matrices.as_ref());
+        let (Some(notes), Lowered::Node(node)) = (notes, lowered) else { return };
+        let (space, axes) = (self.graph.space(), self.graph.ty(node).axes);
+        let row = axes.row.map(|run| space.row_dim(run));
+        let column = axes.columns().map(|columns| space.column_dim(columns));
+        notes.borrow_mut().entry(id).or_insert(Matrix { row, column });
+    }
+
     /// Whether an expression is made of products, and not of this graph's.
     pub(super) fn is_foreign(&self, id: ExprId) -> bool {
         self.unit.is_some_and(|unit| {

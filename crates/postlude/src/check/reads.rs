@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use crate::shape::Dim;
 use crate::syntax::{Ast, ExprId, ExprKind, Statement};
 
 use super::separate::is_separate;
@@ -58,6 +59,8 @@ struct Reads<'a> {
     leaves: Vec<Leaf<'a>>,
     statements: BTreeSet<usize>,
     gathers: bool,
+    /// Dims that names are written with, and whether they are read with the last two swapped.
+    written: Vec<(&'a [Dim], bool)>,
 }
 
 /// The leaf that an argument of a function which gathers is, if it is no expression.
@@ -81,12 +84,16 @@ fn gathered_leaf<'a>(
 
 fn reads(ast: &Ast, roots: impl IntoIterator<Item = ExprId>, through_products: bool) -> Reads<'_> {
     let assigned = assignments(ast);
-    let mut found = Reads { leaves: Vec::new(), statements: BTreeSet::new(), gathers: false };
+    let (leaves, statements, written) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let mut found = Reads { leaves, statements, gathers: false, written };
     let mut seen: HashSet<(ExprId, bool)> = HashSet::new();
     let mut open: Vec<_> = roots.into_iter().map(|root| (root, false)).collect();
     while let Some((id, swapped)) = open.pop() {
         if !seen.insert((id, swapped)) {
             continue;
+        }
+        if let ExprKind::Annotated(_, dims) = &ast.exprs[id].kind {
+            found.written.push((dims, swapped));
         }
         match &ast.exprs[id].kind {
             ExprKind::Name(name) | ExprKind::Annotated(name, _) => match assigned.get(&**name) {
@@ -126,6 +133,11 @@ fn reads(ast: &Ast, roots: impl IntoIterator<Item = ExprId>, through_products: b
 /// The names that an expression reads and no statement assigns, in order.
 pub(super) fn leaves(ast: &Ast, root: ExprId, through_products: bool) -> Vec<Leaf<'_>> {
     reads(ast, [root], through_products).leaves
+}
+
+/// The dims that names of an expression are written with, and whether they are read with the last two swapped.
+pub(super) fn written_dims(ast: &Ast, root: ExprId) -> Vec<(&[Dim], bool)> {
+    reads(ast, [root], false).written
 }
 
 /// The statements that an expression reads.

@@ -4,7 +4,7 @@
 //! Invariant: equal parts of a power of two are halves of halves, so that every form of them is the same graph.
 
 use crate::dtype::Elem;
-use crate::graph::{Binary, Columns, Concat, Merge, NodeId, Op, Part, Split};
+use crate::graph::{Binary, Columns, Concat, IndexAxis, Merge, NodeId, Op, Part, Split};
 use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Number, Span};
 
@@ -168,6 +168,8 @@ impl Body<'_> {
         let Some((a, b)) = self.alike(Binary::Maximum, parts[0], parts[1], at) else {
             return Lowered::Poison;
         };
+        let parts = self.with_columns_of_others(vec![a, b]);
+        let (a, b) = (parts[0], parts[1]);
         let (left, right) = (self.graph.ty(a).axes, self.graph.ty(b).axes);
         let same = left.columns() == right.columns();
         if !same || left.column.is_none_or(|divisor| divisor % 2 != 0) {
@@ -190,8 +192,15 @@ impl Body<'_> {
         }
     }
 
-    /// `concat(q, k, v)`, with or without the columns of a run.
+    /// `concat(q, k, v)`, with or without the columns of a run, or a list of the dims of its parts.
     pub(super) fn lower_concat(&mut self, arguments: &[ExprId], at: Span) -> Lowered {
+        let (arguments, list) = match arguments {
+            [parts @ .., last] => match &self.exprs[*last].kind {
+                ExprKind::Dims(dims) => (parts, Some((dims.clone(), self.exprs[*last].span))),
+                _ => (arguments, None),
+            },
+            [] => (arguments, None),
+        };
         let (parts, run) = self.parts_and_run(arguments);
         if parts.len() < 2 || parts.len() > MOST_PARTS as usize {
             return self.wrong_count("concat", "2 to 16 parts as", parts, at);
@@ -202,6 +211,13 @@ impl Body<'_> {
             None => None,
         };
         let Some(nodes) = self.alike_parts(parts, at) else { return Lowered::Poison };
+        let nodes = match &list {
+            Some((dims, place)) => match self.with_listed_columns(nodes, dims, *place) {
+                Some(nodes) => nodes,
+                None => return Lowered::Poison,
+            },
+            None => self.with_columns_of_others(nodes),
+        };
         let columns: Option<Vec<Columns>> =
             nodes.iter().map(|node| self.graph.ty(*node).axes.columns()).collect();
         let listed = columns.as_ref().filter(|_| run.is_none());
@@ -216,6 +232,56 @@ impl Body<'_> {
             return self.wrong_parts(&nodes, at);
         }
         self.concat_equal(nodes, run, at)
+    }
+
+    /// Parts of which some have no columns: these are the same in as many as the first that has some.
+    fn with_columns_of_others(&mut self, mut nodes: Vec<NodeId>) -> Vec<NodeId> {
+        let has = |body: &Self, node: NodeId| body.graph.ty(node).axes.column.is_some();
+        let Some(like) = nodes.iter().copied().find(|node| has(self, *node)) else { return nodes };
+        for node in &mut nodes {
+            if !has(self, *node) {
+                *node = self.graph.spread(*node, like);
+            }
+        }
+        nodes
+    }
+
+    /// For each dim of a list the parts of parts of all columns that have it.
+    fn listed_columns(&mut self, dims: &[Dim], at: Span) -> Option<Vec<Vec<Part>>> {
+        let all = Columns::of_product(self.graph.space().column.divisor());
+        let columns = dims.first().and_then(|dim| self.graph.space().columns(dim));
+        let divisor = columns.filter(|own| own.part == all.part).map_or(0, |own| own.divisor);
+        let count = u16::try_from(divisor / all.divisor.max(1)).unwrap_or(0);
+        // Equal parts, of all columns or of a part of them.
+        let is_equal = dims.iter().all(|dim| *dim == dims[0]);
+        if is_equal && count > 1 && divisor.is_multiple_of(all.divisor) {
+            let first = equal_parts(count, None).swap_remove(0);
+            return Some(vec![first; dims.len()]);
+        }
+        self.listed_parts(all, dims, at)
+    }
+
+    /// Parts with the columns that a list says.
+    fn with_listed_columns(
+        &mut self,
+        mut nodes: Vec<NodeId>,
+        dims: &[Dim],
+        at: Span,
+    ) -> Option<Vec<NodeId>> {
+        if dims.len() != nodes.len() {
+            self.report(CheckError::TargetCount { given: nodes.len(), gives: dims.len(), at });
+            return None;
+        }
+        let chains = self.listed_columns(dims, at)?;
+        let column = self.graph.make(Op::Index(IndexAxis::Column));
+        for (node, chain) in nodes.iter_mut().zip(chains) {
+            if self.graph.ty(*node).axes.column.is_none() {
+                let place = |body: &mut Self, of: NodeId, part| body.graph.make(Op::Part(part, of));
+                let like = chain.into_iter().fold(column, |of, part| place(self, of, part));
+                *node = self.graph.spread(*node, like);
+            }
+        }
+        Some(nodes)
     }
 
     fn wrong_parts(&mut self, nodes: &[NodeId], at: Span) -> Lowered {

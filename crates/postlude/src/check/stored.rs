@@ -7,12 +7,12 @@ use crate::catalogue::{self, Group};
 use crate::dtype::DType;
 use crate::graph::{Input, InputId, Orientation, Side};
 use crate::shape::Dim;
-use crate::syntax::{Declaration, ExprId, ExprKind, Infix};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Infix};
 
 use super::error::CheckError;
 use super::operand::{Factor, FactorValue, OperandDims, Resolved, dims, inner, tensors};
 use super::product::oriented;
-use super::program::{Stored, Unit};
+use super::program::{Computed, Products, Stored, Unit};
 use super::reads::{assignment, leaves, read_statements};
 use super::separate::is_separate;
 
@@ -281,4 +281,46 @@ fn outer_dim(unit: Unit<'_>, product: ExprId, side: Side) -> Option<Dim> {
         (true, Side::Right) => Side::Left,
     };
     outer_dim(unit, product, side)
+}
+
+/// How the operands of a body read, as its text says: without typing it, so that it may be unfinished.
+pub(crate) struct Reading<'a> {
+    ast: &'a Ast,
+    declarations: &'a [Declaration],
+    products: Products,
+}
+
+/// What says the rows and columns of an operand.
+pub(crate) enum ReadAs {
+    /// Its tensors.
+    Tensors([Dim; 2]),
+    /// A product that it is made of, or a call that has a graph of its own as products have: its rows and columns, swapped
+    /// or not.
+    Graph(ExprId, bool),
+}
+
+impl<'a> Reading<'a> {
+    /// That of a body whose tensors are declared so; `None` where it has too many products.
+    pub(crate) fn new(ast: &'a Ast, declarations: &'a [Declaration]) -> Option<Reading<'a>> {
+        Some(Reading { ast, declarations, products: Products::of(ast).ok()? })
+    }
+
+    /// What says the rows and columns of an expression as an operand; `None` where it has none.
+    pub(crate) fn of(&self, root: ExprId) -> Option<ReadAs> {
+        let (ast, declarations, computed) = (self.ast, self.declarations, Computed::default());
+        let (outputs, products) = (&[], &self.products);
+        let (root_of, calls, computed) = (None, None, &computed);
+        let unit = Unit { ast, declarations, outputs, root: root_of, calls, products, computed };
+        if products.tops(root) == 0 {
+            let OperandDims { first, second, .. } = dims(ast, root, declarations)?;
+            return Some(ReadAs::Tensors([first, second]));
+        }
+        if let Some((product, swapped)) = leading_product(unit, root, Through::Elementwise) {
+            return Some(ReadAs::Graph(product, swapped));
+        }
+        // What is stored has the rows and columns of the last product.
+        let last = Products::last(products.tops(root))?;
+        let (_, swapped) = leading_product(unit, root, Through::Reductions)?;
+        Some(ReadAs::Graph(products.all[last], swapped))
+    }
 }

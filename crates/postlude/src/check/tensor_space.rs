@@ -2,12 +2,12 @@
 
 use crate::graph::Space;
 use crate::shape::Dim;
-use crate::syntax::{Ast, Declaration, ExprId, Span};
+use crate::syntax::{Ast, Declaration, ExprId, ExprKind, Exprs, Span};
 
 use super::error::CheckError;
 use super::operand::tensors;
 use super::program::Unit;
-use super::reads::{LeafRead, assignment, has_gathered, leaves};
+use super::reads::{LeafRead, assignment, has_gathered, leaves, written_dims};
 use super::{inputs_of, segments};
 
 /// What a graph at hand computes.
@@ -22,18 +22,23 @@ pub(super) fn tensor_space(unit: Unit<'_>, errors: &mut Vec<CheckError>) -> Opti
     let ast = unit.ast;
     let values = values_of(unit);
     let all = unit.declarations.iter().chain(unit.outputs);
-    let all: Vec<&[Dim]> = all.filter_map(|declared| declared.dims.as_deref()).collect();
+    let all = all.filter_map(|declared| declared.dims.as_deref());
+    // A vector that is written with the dims of a matrix is one.
+    let written = values.iter().flat_map(|value| written_dims(ast, *value));
+    let written = written.map(|(dims, _)| dims).filter(|dims| dims.len() >= 2);
+    let all: Vec<&[Dim]> = all.chain(written).collect();
+    let parts = named_parts(&ast.exprs);
     if let Some(cut) = segments::cut_values(ast, values.iter().copied()) {
-        let space = declared_space(&leading(unit, &[], &[cut.rows]), &all);
+        let space = declared_space(&leading(unit, &[], &[cut.rows]), &all, &parts);
         let segment = cut.dim(&ast.exprs, unit.declarations);
         let space = space.map(|space| with_stored_columns(space, segment.as_ref(), unit.outputs));
         let space = cut.apply(&ast.exprs, space, &inputs_of(unit.declarations));
         return space.map_err(|error| errors.push(error)).ok();
     }
     let space = if values.iter().any(|value| has_gathered(ast, *value)) {
-        declared_space(&leading(unit, unit.outputs, &values), &all)
+        declared_space(&leading(unit, unit.outputs, &values), &all, &parts)
     } else {
-        declared_space(&all, &all)
+        declared_space(&all, &all, &parts)
     };
     if space.is_none() {
         errors.push(CheckError::NoProduct { at: body_span(ast) });
@@ -69,11 +74,13 @@ fn leading(unit: Unit<'_>, outputs: &[Declaration], values: &[ExprId]) -> Vec<Ve
 }
 
 /// The space of tensors: the dims of the first of the leading ones with the most, with the finest that any of all has.
-fn declared_space<D: AsRef<[Dim]>>(leading: &[D], all: &[&[Dim]]) -> Option<Space> {
+fn declared_space<D: AsRef<[Dim]>>(leading: &[D], all: &[&[Dim]], parts: &[Dim]) -> Option<Space> {
     let tensors = leading.iter().map(AsRef::as_ref);
     let most = tensors.clone().map(<[Dim]>::len).max()?;
     let leads = |dims: &&[Dim]| dims.len() == most && !is_list(dims, all);
-    let [batch @ .., row, column] = tensors.clone().find(leads)? else {
+    let is_whole = |dims: &&[Dim]| !has_part(dims, parts);
+    let whole = tensors.clone().find(|dims| leads(dims) && is_whole(dims));
+    let [batch @ .., row, column] = whole.or_else(|| tensors.clone().find(leads))? else {
         // Vectors have one column.
         let [row] = tensors.clone().find(|dims| dims.len() == 1)? else { return None };
         return Some(Space::new(Vec::new(), row.clone(), Dim::Size(1)));
@@ -81,11 +88,33 @@ fn declared_space<D: AsRef<[Dim]>>(leading: &[D], all: &[&[Dim]]) -> Option<Spac
     if batch.len() > Space::MOST_BATCH_DIMS {
         return None;
     }
+    // Where all have the columns of parts, another dim is that of the whole.
+    let is_whole = |dim: &&Dim| {
+        let dim = std::slice::from_ref(*dim);
+        matches!(dim, [Dim::Name { .. }]) && !has_part(dim, parts) && !dim[0].same_base(row)
+    };
+    let of_part = has_part(std::slice::from_ref(column), parts);
+    let whole = all.iter().copied().flatten().find(is_whole).filter(|_| of_part);
+    let column = whole.unwrap_or(column);
     let finest = |own: &Dim| {
         let same = all.iter().copied().flatten().filter(|dim| dim.same_base(own));
         same.min_by_key(|dim| dim.divisor()).unwrap_or(own).clone()
     };
     Some(Space::new(batch.to_vec(), finest(row), finest(column)))
+}
+
+/// Dims that lists of parts name: those of a whole are others.
+pub(super) fn named_parts(exprs: &Exprs) -> Vec<Dim> {
+    let lists = exprs.iter().filter_map(|(_, expr)| match &expr.kind {
+        ExprKind::Dims(dims) => Some(dims),
+        _ => None,
+    });
+    lists.flatten().filter(|dim| dim.divisor() == 1).cloned().collect()
+}
+
+/// Whether a tensor has the columns of a part: it does not say what was split.
+pub(super) fn has_part(dims: &[Dim], parts: &[Dim]) -> bool {
+    dims.iter().any(|dim| parts.iter().any(|part| part.same_base(dim)))
 }
 
 /// Whether a tensor is a list for each row of others: `[M, 8]` beside `[M, N]`.

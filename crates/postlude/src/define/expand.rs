@@ -70,18 +70,9 @@ fn expand(
         (true, derivative) => derivative,
     };
     let value = instantiate(graph, formula, &Scope { values: &values, over: call.over, make });
-    arguments.iter().fold(value, |value, argument| spread(graph, value, *argument))
-}
-
-/// The value with the dims of an argument too, which a formula need not mention: a derivative may be a constant, and is
-/// still one for every element where it is reduced or split.
-fn spread(graph: &mut Graph, value: NodeId, argument: NodeId) -> NodeId {
-    let (own, wanted) = (graph.ty(value).axes, graph.ty(argument).axes);
-    if own.join(wanted) == Some(own) {
-        return value;
-    }
-    let condition = graph.make(Op::Binary(Binary::Equal, argument, argument));
-    graph.make(Op::Select(condition, value, value))
+    // A formula need not mention all arguments: a derivative may be a constant, and is still one for every element where
+    // it is reduced or split.
+    arguments.iter().fold(value, |value, argument| graph.spread(value, *argument))
 }
 
 fn primitive_derivative(function: &str) -> &'static str {

@@ -1,388 +1,304 @@
-//! The dims of expressions, and how an operand reads them.
+//! The dims of expressions. Their order says nothing: which are rows and columns is what the graph that computes them says.
+
+use std::collections::HashMap;
 
 use crate::catalogue::{self, Group};
-use crate::check::read_dim;
+use crate::check::{self, Matrix, ReadAs, Reading, read_dim};
 use crate::dtype::DType;
 use crate::shape::Dim;
 use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Number, Signature};
 
-use super::Save;
 use super::segments::{Cut, SEGMENTS};
 
-/// What is known of an expression's dims.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub(super) struct Info {
-    pub(super) dims: Vec<Dim>,
-    /// The last product that its value is made of: its number, and its rows and columns.
-    last: Option<(usize, [Dim; 2])>,
-    /// The last two dims of the first of the tensors with the most dims that it reads, as they read and as fine as any of
-    /// them has these, and how many it has.
-    leaf: Option<(usize, [Dim; 2])>,
+/// The dims of values that meet element by element.
+pub(super) fn meet(dims: &[Dim], others: &[Dim]) -> Vec<Dim> {
+    let mut dims = dims.to_vec();
+    for dim in others {
+        match dims.iter_mut().find(|own| own.same_base(dim)) {
+            Some(own) if dim.divisor() < own.divisor() => *own = dim.clone(),
+            Some(_) => {}
+            None => dims.push(dim.clone()),
+        }
+    }
+    dims
 }
 
-impl Info {
-    /// That of a tensor.
-    pub(super) fn of_tensor(dims: &[Dim]) -> Info {
-        let leaf = match dims {
-            [.., first, second] => Some((dims.len(), [first.clone(), second.clone()])),
-            _ => None,
-        };
-        Info { dims: dims.to_vec(), last: None, leaf }
-    }
-
-    /// That of a declared tensor: of one that varies by segments, the rows that it meets lead.
-    pub(super) fn of_declared(dims: &[Dim], cuts: &[Cut]) -> Info {
-        let mut info = Info::of_tensor(dims);
-        if let (Some(leaf), [segment, _]) = (&mut info.leaf, dims)
-            && cuts.iter().any(|cut| cut.segment == *segment)
-        {
-            leaf.0 = 1;
+/// Dims without some that are folded, or with runs of them.
+pub(super) fn reduced(dims: &[Dim], over: &[(Dim, Option<u32>)]) -> Vec<Dim> {
+    let left = dims.iter().filter_map(|dim| {
+        match (over.iter().find(|(folded, _)| folded.same_base(dim)), dim) {
+            (None, _) => Some(dim.clone()),
+            (Some((_, run)), dim) => run.map(|run| divided(dim, run)),
         }
-        info
-    }
-
-    /// That of a product with this number.
-    pub(super) fn of_product(number: usize, batch: &[Dim], pair: [Dim; 2]) -> Info {
-        let dims = [batch, &pair].concat();
-        Info { dims, last: Some((number, pair)), leaf: None }
-    }
-
-    /// The same of a value that a graph of its own computes, as a product with this number is.
-    pub(super) fn of_number(self, number: usize) -> Info {
-        let last = self.leaf.as_ref().map(|(_, pair)| (number, pair.clone()));
-        Info { last, ..self }
-    }
-
-    /// That of a value that meets another one element by element.
-    pub(super) fn with(&self, other: &Info) -> Info {
-        let mut dims = self.dims.clone();
-        for dim in &other.dims {
-            match dims.iter_mut().find(|own| own.same_base(dim)) {
-                Some(own) if dim.divisor() < own.divisor() => *own = dim.clone(),
-                Some(_) => {}
-                None => dims.push(dim.clone()),
-            }
-        }
-        let last = match (&self.last, &other.last) {
-            (Some(a), Some(b)) => Some(if b.0 > a.0 { b } else { a }.clone()),
-            (a, b) => a.clone().or_else(|| b.clone()),
-        };
-        let leaf = match (&self.leaf, &other.leaf) {
-            (Some(a), Some(b)) => {
-                let ((rank, own), (_, other)) = if b.0 > a.0 { (b, a) } else { (a, b) };
-                let is_finer =
-                    |own: &Dim, dim: &Dim| dim.same_base(own) && dim.divisor() < own.divisor();
-                let finest = own.clone().map(|own| {
-                    other.iter().find(|dim| is_finer(&own, dim)).cloned().unwrap_or(own)
-                });
-                Some((*rank, finest))
-            }
-            (a, b) => a.clone().or_else(|| b.clone()),
-        };
-        Info { dims, last, leaf }
-    }
-
-    pub(super) fn transposed(&self) -> Info {
-        let swap = |[a, b]: [Dim; 2]| [b, a];
-        let turned = |(number, pair): (usize, [Dim; 2])| (number, swap(pair));
-        let [last, leaf] = [&self.last, &self.leaf].map(|pair| pair.clone().map(turned));
-        Info { dims: self.dims.clone(), last, leaf }
-    }
-
-    /// The same without dims, or with runs of them.
-    pub(super) fn reduced(&self, over: &[(Dim, Option<u32>)]) -> Info {
-        let mut dims = Vec::new();
-        for dim in &self.dims {
-            match (over.iter().find(|(folded, _)| folded.same_base(dim)), dim) {
-                (None, _) => dims.push(dim.clone()),
-                (Some((_, Some(run))), Dim::Name { name, divisor }) => {
-                    let divisor = divisor.saturating_mul(*run);
-                    dims.push(Dim::Name { name: name.clone(), divisor });
-                }
-                (Some((_, Some(run))), Dim::Size(size)) => dims.push(Dim::Size(size / run.max(&1))),
-                (Some((_, None)), _) => {}
-            }
-        }
-        // A list that is folded is no matrix any more.
-        let is_fixed =
-            |dim: &Dim| matches!(dim, Dim::Size(_)) && over.iter().any(|(folded, _)| folded == dim);
-        let leaf = self.leaf.clone().filter(|(_, pair)| !pair.iter().any(is_fixed));
-        Info { dims, last: self.last.clone(), leaf }
-    }
-
-    /// The same with other dims.
-    pub(super) fn with_dims(&self, dims: Vec<Dim>) -> Info {
-        Info { dims, ..self.clone() }
-    }
-
-    /// The same with other columns, as a value of its product too; what it reads of tensors is what it was.
-    pub(super) fn with_columns(&self, columns: &Dim) -> Info {
-        let Some((own, rest)) = self.dims.split_last() else { return self.clone() };
-        let dims = [rest, std::slice::from_ref(columns)].concat();
-        Info { dims, last: replaced(self.last.as_ref(), own, columns), leaf: self.leaf.clone() }
-    }
-
-    /// That of a part of its columns.
-    fn part(&self, columns: &Dim) -> Info {
-        let Some(own) = self.dims.last() else { return self.clone() };
-        Info { leaf: replaced(self.leaf.as_ref(), own, columns), ..self.with_columns(columns) }
-    }
-
-    /// Its rows and columns as an operand of a product, where that is known.
-    pub(super) fn reads(&self) -> Option<[Dim; 2]> {
-        self.last.as_ref().or(self.leaf.as_ref()).map(|(_, pair)| pair.clone())
-    }
-
-    /// Its batch dims as an operand.
-    fn batch(&self) -> Vec<Dim> {
-        let Some(pair) = self.reads() else { return Vec::new() };
-        let own = self.dims.iter().filter(|dim| !pair.iter().any(|one| one.same_base(dim)));
-        own.cloned().collect()
-    }
+    });
+    left.collect()
 }
 
-/// Rows and columns in which a dim is another one.
-fn replaced(pair: Option<&(usize, [Dim; 2])>, own: &Dim, other: &Dim) -> Option<(usize, [Dim; 2])> {
-    let moved = |dim: Dim| if dim == *own { other.clone() } else { dim };
-    pair.cloned().map(|(number, pair)| (number, pair.map(moved)))
+/// Dims with other columns.
+pub(super) fn with_columns(dims: &[Dim], own: &Dim, columns: &Dim) -> Vec<Dim> {
+    dims.iter().map(|dim| if dim.same_base(own) { columns } else { dim }.clone()).collect()
 }
 
 /// What is known of a body's expressions.
 pub(super) struct Known {
-    save: Save,
-    pub(super) infos: Vec<Info>,
-    /// How many products it has.
-    pub(super) products: usize,
+    /// What graphs that compute them vary along.
+    matrices: HashMap<ExprId, Matrix>,
+    pub(super) dims: Vec<Vec<Dim>>,
     /// Rows that are cut into segments.
     pub(super) cuts: Vec<Cut>,
-    /// The rows and columns of its products, where all have the same: what `row` and `col` number.
-    space: Option<[Dim; 2]>,
+    /// Dims of parts that splits name.
+    pub(super) parts: Vec<Dim>,
 }
 
-/// The same, which has no dim of segments where it has their rows.
-pub(super) fn without_segments(mut info: Info, cuts: &[Cut]) -> Info {
-    for cut in cuts.iter().filter(|cut| info.dims.contains(&cut.row)).collect::<Vec<_>>() {
-        info.dims.retain(|dim| *dim != cut.segment);
+/// The same dims, without that of segments where there is that of their rows.
+pub(super) fn without_segments(mut dims: Vec<Dim>, cuts: &[Cut]) -> Vec<Dim> {
+    for cut in cuts.iter().filter(|cut| dims.contains(&cut.row)).collect::<Vec<_>>() {
+        dims.retain(|dim| *dim != cut.segment);
     }
-    info
+    dims
 }
 
 impl Known {
-    pub(super) fn of(ast: &Ast, signature: &Signature, save: Save) -> Known {
-        // Which rows are cut, and what products vary along, is known behind the first time.
-        let known = Known::given(ast, signature, save, (Vec::new(), None));
-        let space = known.common_space(ast);
-        if known.cuts.is_empty() && space.is_none() {
+    pub(super) fn of(ast: &Ast, signature: &Signature) -> Known {
+        // It was typed before, and naming products does not change that.
+        let matrices = check::matrices(ast).unwrap_or_default();
+        let (dims, cuts, parts) = (Vec::new(), Vec::new(), check::named_parts(&ast.exprs));
+        let known = Known { matrices, dims, cuts, parts }.filled(ast, signature);
+        if known.cuts.is_empty() {
             return known;
         }
-        Known::given(ast, signature, save, (known.cuts, space))
+        // Which rows are cut is known behind the first time.
+        Known { dims: Vec::new(), ..known }.filled(ast, signature)
     }
 
-    /// The rows and columns of all products, where they are the same.
-    fn common_space(&self, ast: &Ast) -> Option<[Dim; 2]> {
-        let products =
-            ast.exprs.iter().filter(|(_, expr)| matches!(expr.kind, ExprKind::Product(..)));
-        let mut spaces = products.map(|(id, _)| self.of_id(id).reads());
-        let first = spaces.next()??;
-        spaces.all(|space| space.as_ref() == Some(&first)).then_some(first)
-    }
-
-    /// The same where these rows are cut, and `row` and `col` number these dims.
-    fn given(
-        ast: &Ast,
-        signature: &Signature,
-        save: Save,
-        (cuts, space): (Vec<Cut>, Option<[Dim; 2]>),
-    ) -> Known {
-        let infos = Vec::with_capacity(ast.exprs.len());
-        let mut known = Known { save, infos, products: 0, cuts, space };
+    fn filled(mut self, ast: &Ast, signature: &Signature) -> Known {
+        let reading = Reading::new(ast, &signature.inputs);
         for (id, expr) in ast.exprs.iter() {
-            let info = known.info(ast, signature, id, &expr.kind);
-            known.infos.push(without_segments(info, &known.cuts));
+            let dims = self.dims_of(ast, signature, id, reading.as_ref());
+            self.dims.push(without_segments(dims, &self.cuts));
             if let ExprKind::Call { function, arguments, .. } = &expr.kind
                 && function.text == SEGMENTS
                 && let [rows, ends] = arguments.as_slice()
-                && let Some(cut) = Cut::of(signature, ast, known.of_id(*rows), *ends)
-                && !known.cuts.contains(&cut)
+                && let Some(cut) = Cut::of(signature, ast, self.rows(*rows), *ends)
+                && !self.cuts.contains(&cut)
             {
-                known.cuts.push(cut);
+                self.cuts.push(cut);
             }
         }
-        known
+        self
     }
 
-    fn of_id(&self, id: ExprId) -> &Info {
-        &self.infos[id.0 as usize]
+    /// Whether a dim is that of a part that a split names.
+    pub(super) fn is_part(&self, dim: &Dim) -> bool {
+        self.parts.iter().any(|part| part.same_base(dim))
     }
 
-    fn info(&mut self, ast: &Ast, signature: &Signature, id: ExprId, kind: &ExprKind) -> Info {
-        match kind {
-            ExprKind::Number(_) | ExprKind::Dims(_) => Info::default(),
+    fn of_id(&self, id: ExprId) -> &[Dim] {
+        &self.dims[id.0 as usize]
+    }
+
+    /// The columns of a value, if it has some.
+    pub(super) fn columns(&self, id: ExprId) -> Option<Dim> {
+        let known = self.matrices.get(&id);
+        known.map_or_else(|| self.of_id(id).last().cloned(), |matrix| matrix.column.clone())
+    }
+
+    /// The rows of a value, if it has some.
+    pub(super) fn rows(&self, id: ExprId) -> Option<Dim> {
+        let known = self.matrices.get(&id);
+        known.map_or_else(|| self.of_id(id).first().cloned(), |matrix| matrix.row.clone())
+    }
+
+    fn dims_of(
+        &self,
+        ast: &Ast,
+        signature: &Signature,
+        id: ExprId,
+        reading: Option<&Reading<'_>>,
+    ) -> Vec<Dim> {
+        match &ast.exprs[id].kind {
+            ExprKind::Number(_) | ExprKind::Dims(_) => Vec::new(),
             ExprKind::Name(name) | ExprKind::Annotated(name, _) => {
                 self.name(ast, signature, id, name)
             }
-            ExprKind::Transpose(a) => self.of_id(*a).transposed(),
-            ExprKind::Prefix(_, a) => self.of_id(*a).clone(),
-            ExprKind::Infix(_, a, b) => self.of_id(*a).with(self.of_id(*b)),
+            ExprKind::Transpose(a) | ExprKind::Prefix(_, a) => self.of_id(*a).to_vec(),
+            ExprKind::Infix(_, a, b) => meet(self.of_id(*a), self.of_id(*b)),
             ExprKind::Product(a, b) => {
-                self.products += 1;
-                let (left, right) = (self.of_id(*a), self.of_id(*b));
-                let mut info = product(self.products, left, right);
-                // A contraction of cut rows has a product for each segment.
-                let contracted = |cut: &&Cut| {
-                    let row = Some(&cut.row);
-                    let [left, right] = [left, right].map(Info::reads);
-                    left.as_ref().map(|[_, inner]| inner) == row
-                        && right.as_ref().map(|[inner, _]| inner) == row
+                let of = |id: &ExprId| {
+                    pair_of(reading, *id, &|call| self.of_id(call).to_vec(), &self.parts)
                 };
-                if let Some(cut) = self.cuts.iter().find(contracted) {
-                    info.dims.insert(0, cut.segment.clone());
-                }
-                info
+                let pairs = [a, b].map(of);
+                product([self.of_id(*a), self.of_id(*b)], pairs, &self.cuts)
             }
             ExprKind::Call { function, arguments, .. } => {
-                let info = self.call(&ast.exprs, &function.text, arguments);
-                if function.text == "scatter" {
-                    self.products += 1;
-                    return info.of_number(self.products);
-                }
-                info
+                self.call(&ast.exprs, id, &function.text, arguments)
             }
         }
     }
 
-    fn name(&self, ast: &Ast, signature: &Signature, id: ExprId, name: &str) -> Info {
+    fn name(&self, ast: &Ast, signature: &Signature, id: ExprId, name: &str) -> Vec<Dim> {
         let place = |names: &[crate::syntax::Name]| names.iter().position(|it| it.text == name);
         let found = ast.statements.iter().find_map(|statement| {
             (statement.value < id).then(|| place(&statement.targets).map(|at| (statement, at)))?
         });
         if let Some((statement, at)) = found {
-            let info = self.of_id(statement.value);
-            // A saved product is a tensor of the backward kernel.
-            if self.save == Save::Products && is_product(ast, statement.value) {
-                return Info::of_tensor(&info.dims);
-            }
-            let count = statement.targets.len();
-            return if count == 1 {
-                info.clone()
-            } else {
-                self.part(ast, statement.value, at, count)
+            return match statement.targets.len() {
+                1 => self.of_id(statement.value).to_vec(),
+                count => self.part(ast, statement.value, at, count).0,
             };
         }
-        if let (Some([row, column]), "row" | "col") = (&self.space, name) {
-            let dim = if name == "row" { row } else { column };
-            return Info::of_tensor(std::slice::from_ref(dim));
+        let matrix = self.matrices.get(&id).cloned().unwrap_or_default();
+        match name {
+            "row" => return matrix.row.into_iter().collect(),
+            "col" => return matrix.column.into_iter().collect(),
+            _ => {}
         }
         let input = signature.inputs.iter().find(|input| input.name.text == name);
-        let dims = input.and_then(|input| input.dims.as_deref());
-        dims.map_or_else(Info::default, |dims| Info::of_declared(dims, &self.cuts))
+        input.and_then(|input| input.dims.clone()).unwrap_or_default()
     }
 
-    /// One of the values that a split gives.
-    fn part(&self, ast: &Ast, split: ExprId, at: usize, count: usize) -> Info {
+    /// What one of the values that a split gives varies along, and its columns.
+    pub(super) fn part(
+        &self,
+        ast: &Ast,
+        split: ExprId,
+        at: usize,
+        count: usize,
+    ) -> (Vec<Dim>, Option<Dim>) {
         let ExprKind::Call { arguments, .. } = &ast.exprs[split].kind else {
-            return self.of_id(split).clone();
+            return (self.of_id(split).to_vec(), None);
         };
         let whole = self.of_id(arguments[0]);
+        let Some(own) = self.columns(arguments[0]) else { return (whole.to_vec(), None) };
         if let Some(count) = top_count(&ast.exprs, split) {
-            let mut dims = whole.dims.clone();
-            dims.pop();
-            dims.push(Dim::Size(count));
-            return whole.with_dims(dims);
+            let kept = whole.iter().filter(|dim| !dim.same_base(&own)).cloned();
+            return (kept.chain([Dim::Size(count)]).collect(), Some(Dim::Size(count)));
         }
         let listed = arguments.get(1).and_then(|list| match &ast.exprs[*list].kind {
             ExprKind::Dims(dims) => dims.get(at).cloned(),
             _ => None,
         });
-        let Some(own) = whole.dims.last() else { return whole.clone() };
-        whole.part(&listed.unwrap_or_else(|| divided(own, count as u32)))
+        let columns = listed.unwrap_or_else(|| divided(&own, count as u32));
+        (with_columns(whole, &own, &columns), Some(columns))
     }
 
-    fn call(&self, exprs: &Exprs, function: &str, arguments: &[ExprId]) -> Info {
-        let meet = |arguments: &[ExprId]| {
+    fn call(&self, exprs: &Exprs, id: ExprId, function: &str, arguments: &[ExprId]) -> Vec<Dim> {
+        let meet_all = |arguments: &[ExprId]| {
             let all = arguments.iter().map(|argument| self.of_id(*argument));
-            all.fold(Info::default(), |all, one| all.with(one))
+            all.fold(Vec::new(), |all, one| meet(&all, one))
         };
-        let Some(first) = arguments.first().map(|first| self.of_id(*first)) else {
-            return Info::default();
-        };
+        let Some(&first_id) = arguments.first() else { return Vec::new() };
+        let first = self.of_id(first_id);
         if DType::from_name(function).is_some() {
-            return first.clone();
+            return first.to_vec();
         }
-        let Some(entry) = catalogue::find(function) else { return meet(arguments) };
+        let Some(entry) = catalogue::find(function) else { return meet_all(arguments) };
         match (entry.group, entry.name) {
             (Group::Reduction, _) => {
                 let over = folded(exprs, &arguments[1..], first);
-                let mut info = first.reduced(&over);
+                let mut dims = reduced(first, &over);
                 // A fold of cut rows has an element for each segment, unless it folds all dims.
                 let folds = |dim: &Dim| over.iter().any(|(folded, _)| folded == dim);
                 let by_segment = |cut: &&Cut| folds(&cut.row) && !folds(&cut.segment);
                 if let (Some(cut), [_, _, ..]) = (self.cuts.iter().find(by_segment), arguments) {
-                    info.dims.insert(0, cut.segment.clone());
+                    dims.insert(0, cut.segment.clone());
                 }
-                info
-            }
-            (Group::Composite, _) | (Group::Structure, "halves" | "pairs" | "split" | "topk") => {
-                first.clone()
+                dims
             }
             (Group::Structure, "concat" | "join") => {
-                let parts = arguments
-                    .iter()
-                    .filter(|id| !matches!(exprs[**id].kind, ExprKind::Number(Number::Integer(_))));
-                let own = parts.filter_map(|part| self.of_id(*part).dims.last().cloned());
-                let own: Vec<Dim> = own.collect();
-                let Some(last) = first.dims.last() else { return first.clone() };
-                let split = self.split_into(exprs, &own);
-                first.with_columns(&split.unwrap_or_else(|| multiplied(last, own.len() as u32)))
+                let whole = self.matrices.get(&id).and_then(|matrix| matrix.column.clone());
+                let each = arguments.iter().map(|part| {
+                    let dims = self.of_id(*part);
+                    let own = self.columns(*part).filter(|own| dims.contains(own));
+                    match (own, &whole) {
+                        (Some(own), Some(whole)) => with_columns(dims, &own, whole),
+                        (None, _) | (_, None) => dims.to_vec(),
+                    }
+                });
+                each.fold(Vec::new(), |all, one| meet(&all, &one))
             }
-            (Group::Structure, SEGMENTS) => first.clone(),
-            (Group::Structure, "gather" | "combine") => {
-                let Some(index) = arguments.get(1) else { return Info::default() };
-                gathered(entry.name, first, self.of_id(*index))
+            (Group::Composite, _)
+            | (Group::Structure, "halves" | "pairs" | "split" | "topk" | SEGMENTS) => {
+                first.to_vec()
             }
-            (Group::Structure, "scatter") => {
-                let [_, index, sums, ..] = arguments else { return Info::default() };
-                let Some(sums) = read_dim(exprs, *sums) else { return Info::default() };
-                scattered(first, self.of_id(*index), sums)
+            (Group::Structure, "gather" | "combine" | "scatter") => {
+                let Some(index) = arguments.get(1) else { return Vec::new() };
+                let columns = self.matrices.get(&id).and_then(|matrix| matrix.column.clone());
+                let columns = columns.or_else(|| self.columns(first_id));
+                let index = self.of_id(*index);
+                if entry.name != "scatter" {
+                    return gathered(entry.name, columns, index);
+                }
+                let sums = arguments.get(2).and_then(|sums| read_dim(exprs, *sums));
+                scattered(first, columns, index, sums)
             }
             (Group::Structure, "take") => {
-                arguments.get(1).map_or_else(Info::default, |index| self.of_id(*index).clone())
+                arguments.get(1).map_or_else(Vec::new, |index| self.of_id(*index).to_vec())
             }
             (Group::Structure, "pick") => {
-                let mut dims = first.dims.clone();
-                dims.pop();
-                first.with_dims(dims)
+                let own = self.columns(first_id);
+                let is_kept = |dim: &&Dim| own.as_ref().is_none_or(|own| !own.same_base(dim));
+                first.iter().filter(is_kept).cloned().collect()
             }
-            (Group::Bits, "dropout") => first.clone(),
-            (Group::Bits, "size" | "index" | "philox" | "uniform" | "normal") => Info::default(),
+            (Group::Bits, "dropout") => first.to_vec(),
+            (Group::Bits, "size" | "index" | "philox" | "uniform" | "normal") => Vec::new(),
             (Group::Elementwise | Group::Activation | Group::Bits | Group::Structure, _) => {
-                meet(arguments)
+                meet_all(arguments)
             }
         }
     }
 }
 
-impl Known {
-    /// The dim that a split before this divides into parts of these sizes.
-    fn split_into(&self, exprs: &Exprs, parts: &[Dim]) -> Option<Dim> {
-        exprs.iter().find_map(|(_, expr)| {
-            let ExprKind::Call { arguments, .. } = &expr.kind else { return None };
-            let [whole, list] = arguments.as_slice() else { return None };
-            let listed = matches!(&exprs[*list].kind, ExprKind::Dims(dims) if dims == parts);
-            let whole = self.infos.get(whole.0 as usize).filter(|_| listed)?;
-            whole.dims.last().cloned()
-        })
-    }
+/// The rows and columns that an expression reads as an operand.
+pub(super) fn pair_of(
+    reading: Option<&Reading<'_>>,
+    id: ExprId,
+    dims: &dyn Fn(ExprId) -> Vec<Dim>,
+    parts: &[Dim],
+) -> Option<[Dim; 2]> {
+    let (pair, is_stored) = match reading?.of(id)? {
+        ReadAs::Tensors(pair) => (pair, false),
+        ReadAs::Graph(product, swapped) => match dims(product).as_slice() {
+            [.., row, column] if swapped => ([column.clone(), row.clone()], true),
+            [.., row, column] => ([row.clone(), column.clone()], true),
+            _ => return None,
+        },
+    };
+    // A part has columns of its own where its tensors have those that were split.
+    let own = dims(id);
+    let is_known = |dim: &&Dim| pair.iter().any(|one| one.same_base(dim));
+    let [first, second] = pair.each_ref().map(|dim| {
+        match own.iter().find(|own| own.same_base(dim)) {
+            // Tensors that have parts of it, or runs, do not say that they are put together.
+            Some(own) => (is_stored || dim.divisor() <= own.divisor()).then(|| own.clone()),
+            None if !is_stored && parts.iter().any(|part| part.same_base(dim)) => None,
+            None => own.iter().rev().find(|dim| !is_known(dim)).cloned(),
+        }
+    });
+    Some([first?, second?])
 }
 
-/// The dims of a product of operands that read so.
-pub(super) fn product(number: usize, left: &Info, right: &Info) -> Info {
-    let (Some([row, _]), Some([_, column])) = (left.reads(), right.reads()) else {
-        return left.with(right);
+/// The dims of a product of operands with these dims, which read so: batch dims, rows, columns. A contraction of cut rows
+/// has a product for each segment.
+pub(super) fn product(
+    [left, right]: [&[Dim]; 2],
+    pairs: [Option<[Dim; 2]>; 2],
+    cuts: &[Cut],
+) -> Vec<Dim> {
+    let [Some(of_left), Some(of_right)] = pairs else { return meet(left, right) };
+    let batch = |dims: &[Dim], pair: &[Dim; 2]| -> Vec<Dim> {
+        let is_own = |dim: &&Dim| !pair.iter().any(|one| one.same_base(dim));
+        dims.iter().filter(is_own).cloned().collect()
     };
-    let mut batch = left.batch();
-    batch.extend(right.batch().into_iter().filter(|dim| !left.dims.contains(dim)));
-    Info::of_product(number, &batch, [row, column])
+    let mut dims = batch(left, &of_left);
+    dims.extend(batch(right, &of_right).into_iter().filter(|dim| !left.contains(dim)));
+    let [[row, inner], [contracted, column]] = [of_left, of_right];
+    if let Some(cut) = cuts.iter().find(|cut| cut.row == inner && cut.row == contracted) {
+        dims.retain(|dim| *dim != cut.segment);
+        dims.insert(0, cut.segment.clone());
+    }
+    dims.extend([row, column]);
+    dims
 }
 
 /// How many values `topk` gives, if an expression is that.
@@ -397,24 +313,25 @@ pub(super) fn top_count(exprs: &Exprs, id: ExprId) -> Option<u32> {
 }
 
 /// The dims of rows that are read by their numbers; of `combine` a sum of the rows that a list numbers.
-pub(super) fn gathered(function: &str, of: &Info, index: &Info) -> Info {
-    let Some(column) = of.dims.last().cloned() else { return Info::default() };
-    let kept = if function == "combine" { 1 } else { index.dims.len() };
-    let numbers = &index.dims[..kept.min(index.dims.len())];
-    let dims = [numbers, std::slice::from_ref(&column)].concat();
-    let pair = index.dims.first().map(|row| [row.clone(), column]);
-    Info { dims, last: None, leaf: pair.map(|pair| (2, pair)) }
+pub(super) fn gathered(function: &str, columns: Option<Dim>, index: &[Dim]) -> Vec<Dim> {
+    let kept = if function == "combine" { 1 } else { index.len() };
+    index.iter().take(kept).cloned().chain(columns).collect()
 }
 
 /// The dims of sums by numbers: of elements that have one each, or of rows.
-pub(super) fn scattered(of: &Info, index: &Info, sums: Dim) -> Info {
-    let rows = of.dims.len() == 2 && of.dims != index.dims;
-    let column = of.dims.last().filter(|_| rows).cloned();
-    Info::of_tensor(&[vec![sums], column.into_iter().collect()].concat())
+pub(super) fn scattered(
+    of: &[Dim],
+    columns: Option<Dim>,
+    index: &[Dim],
+    sums: Option<Dim>,
+) -> Vec<Dim> {
+    let is_element = index.len() == 2 && index.iter().all(|dim| of.contains(dim));
+    let rows = of.len() == 2 && !is_element;
+    sums.into_iter().chain(columns.filter(|_| rows)).collect()
 }
 
 /// What a reduction's arguments fold of a value: dims, and runs of them; all of its dims where none are named.
-pub(super) fn folded(exprs: &Exprs, arguments: &[ExprId], of: &Info) -> Vec<(Dim, Option<u32>)> {
+pub(super) fn folded(exprs: &Exprs, arguments: &[ExprId], of: &[Dim]) -> Vec<(Dim, Option<u32>)> {
     let mut over: Vec<(Dim, Option<u32>)> = Vec::new();
     for argument in arguments {
         match (&exprs[*argument].kind, over.last_mut()) {
@@ -425,7 +342,7 @@ pub(super) fn folded(exprs: &Exprs, arguments: &[ExprId], of: &Info) -> Vec<(Dim
         }
     }
     if over.is_empty() {
-        over = of.dims.iter().map(|dim| (dim.clone(), None)).collect();
+        over = of.iter().map(|dim| (dim.clone(), None)).collect();
     }
     over
 }
@@ -436,15 +353,6 @@ pub(super) fn divided(dim: &Dim, by: u32) -> Dim {
             Dim::Name { name: name.clone(), divisor: divisor.saturating_mul(by) }
         }
         Dim::Size(size) => Dim::Size(size / by.max(1)),
-    }
-}
-
-fn multiplied(dim: &Dim, by: u32) -> Dim {
-    match dim {
-        Dim::Name { name, divisor } => {
-            Dim::Name { name: name.clone(), divisor: divisor / by.max(1) }
-        }
-        Dim::Size(size) => Dim::Size(size.saturating_mul(by)),
     }
 }
 

@@ -44,6 +44,12 @@ pub enum GradError {
         /// The input.
         name: String,
     },
+    /// An input that outputs depend on by steps alone.
+    #[error("the derivative in `{name}` is 0 everywhere")]
+    Zero {
+        /// The input.
+        name: String,
+    },
     /// A function without a derivative in the argument that matters.
     #[error("`{function}` has no derivative{}", argument.map(|place| format!(" in argument {place}")).unwrap_or_default())]
     Function {
@@ -91,6 +97,7 @@ impl GradError {
             | GradError::UnknownInput { .. }
             | GradError::NotTyped { .. }
             | GradError::NoPath { .. }
+            | GradError::Zero { .. }
             | GradError::NothingDepends => None,
         }
     }
@@ -104,7 +111,7 @@ impl GradError {
             GradError::UnknownInput { nearest, .. } => {
                 nearest.as_ref().map(|near| format!("did you mean `{near}`?"))
             }
-            GradError::NotFloat { .. } | GradError::NoPath { .. } => {
+            GradError::NotFloat { .. } | GradError::NoPath { .. } | GradError::Zero { .. } => {
                 Some("leave it out".to_owned())
             }
             GradError::SecondName { .. } => {

@@ -36,8 +36,8 @@ impl Sweep<'_> {
                 let c = self.widened(c, arguments[0]);
                 let mut same = arguments.to_vec();
                 same[0] = c;
-                let info = self.info(c).clone();
-                let value = self.push(called("dropout", false, same), info);
+                let dims = self.dims_of(c).to_vec();
+                let value = self.push(called("dropout", false, same), dims);
                 self.give(id, arguments[0], value);
                 Ok(())
             }
@@ -63,12 +63,7 @@ impl Sweep<'_> {
             }
             let value = match (function, place) {
                 ("where", 0) => continue,
-                ("where", _) => {
-                    let zero = self.number(0.0);
-                    let taken =
-                        if place == 1 { [arguments[0], c, zero] } else { [arguments[0], zero, c] };
-                    self.call("where", &taken)
-                }
+                ("where", _) => self.taken(arguments[0], c, place == 1),
                 ("fma", 0) => self.infix(Infix::Multiply, c, arguments[1]),
                 ("fma", 1) => self.infix(Infix::Multiply, c, arguments[0]),
                 ("fma", _) => c,
@@ -78,7 +73,8 @@ impl Sweep<'_> {
                 }
                 ("pow", 1) => {
                     let log = self.call("log", &[arguments[0]]);
-                    let slope = self.infix(Infix::Multiply, id, log);
+                    let own = self.name_of(id).unwrap_or(id);
+                    let slope = self.infix(Infix::Multiply, own, log);
                     self.infix(Infix::Multiply, c, slope)
                 }
                 ("clamp", 1 | 2) => {
@@ -92,8 +88,7 @@ impl Sweep<'_> {
                         let crossed = self.infix(Infix::Greater, lower, upper);
                         self.infix(Infix::Or, above, crossed)
                     };
-                    let zero = self.number(0.0);
-                    self.call("where", &[outside, c, zero])
+                    self.taken(outside, c, true)
                 }
                 (_, 0) => {
                     let slope = self.derivative(function, arguments);
@@ -136,7 +131,8 @@ impl Sweep<'_> {
                 let scaled = self.infix(Infix::Multiply, parameter, x);
                 let slope = self.call("sigmoid", &[scaled]);
                 let moved = self.infix(Infix::Multiply, x, slope);
-                let apart = self.infix(Infix::Subtract, moved, id);
+                let own = self.name_of(id).unwrap_or(id);
+                let apart = self.infix(Infix::Subtract, moved, own);
                 self.infix(Infix::Divide, apart, parameter)
             }
             "snake" => {
@@ -145,7 +141,8 @@ impl Sweep<'_> {
                 let angle = self.infix(Infix::Multiply, twice, x);
                 let sine = self.call("sin", &[angle]);
                 let moved = self.infix(Infix::Multiply, x, sine);
-                let own = self.infix(Infix::Subtract, id, x);
+                let own = self.name_of(id).unwrap_or(id);
+                let own = self.infix(Infix::Subtract, own, x);
                 let apart = self.infix(Infix::Subtract, moved, own);
                 self.infix(Infix::Divide, apart, parameter)
             }
@@ -166,7 +163,7 @@ impl Sweep<'_> {
         c: ExprId,
     ) -> Result<(), GradError> {
         let x = arguments[0];
-        let mut over = folded(&self.exprs, &arguments[1..], self.info(x));
+        let mut over = folded(&self.exprs, &arguments[1..], self.dims_of(x));
         let cut = self.cut_of(x).cloned();
         let cut = cut.filter(|cut| over.iter().any(|(dim, _)| *dim == cut.row));
         if let (Some(cut), [_]) = (&cut, arguments) {
@@ -187,7 +184,8 @@ impl Sweep<'_> {
             }
             "max" | "min" | "absmax" => {
                 let own = if function == "absmax" { self.call("abs", &[x]) } else { x };
-                let found = self.infix(Infix::Equal, own, id);
+                let extreme = self.value_of(id);
+                let found = self.infix(Infix::Equal, own, extreme);
                 let (one, zero) = (self.number(1.0), self.number(0.0));
                 let share = self.call("where", &[found, one, zero]);
                 let count = self.reduced("sum", share, &over);
@@ -196,10 +194,11 @@ impl Sweep<'_> {
                     let sign = self.call("sign", &[x]);
                     each = self.infix(Infix::Multiply, each, sign);
                 }
-                self.call("where", &[found, each, zero])
+                self.taken(found, each, true)
             }
             "logsumexp" => {
-                let apart = self.infix(Infix::Subtract, x, id);
+                let own = self.name_of(id).unwrap_or(id);
+                let apart = self.infix(Infix::Subtract, x, own);
                 let weight = self.call("exp", &[apart]);
                 self.infix(Infix::Multiply, c, weight)
             }
@@ -212,7 +211,8 @@ impl Sweep<'_> {
                 let others = self.reduced("prod", other, &over);
                 let alone = self.infix(Infix::Equal, zeros, one);
                 let at_zero = self.call("where", &[alone, others, zero]);
-                let ratio = self.infix(Infix::Divide, id, x);
+                let own = self.name_of(id).unwrap_or(id);
+                let ratio = self.infix(Infix::Divide, own, x);
                 let slope = self.call("where", &[is_zero, at_zero, ratio]);
                 self.infix(Infix::Multiply, c, slope)
             }
@@ -231,7 +231,7 @@ impl Sweep<'_> {
     ) -> ExprId {
         let mut value = value;
         for (dim, run) in over {
-            let own = self.info(of).dims.iter().find(|own| own.same_base(dim)).cloned();
+            let own = self.dims_of(of).iter().find(|own| own.same_base(dim)).cloned();
             let size = match run {
                 None if self.cuts.iter().any(|cut| cut.row == *dim) => {
                     let one = self.number(1.0);
@@ -256,7 +256,7 @@ impl Sweep<'_> {
     ) -> Result<(), GradError> {
         let x = arguments[0];
         let place = if function == "topk_softmax" { 2 } else { 1 };
-        let over = folded(&self.exprs, &arguments[place..=place], self.info(x));
+        let over = folded(&self.exprs, &arguments[place..=place], self.dims_of(x));
         if let Some(eps) = arguments.get(2).filter(|_| place == 1)
             && self.active[eps.0 as usize]
         {
@@ -264,7 +264,7 @@ impl Sweep<'_> {
         }
         let c = self.shared(c);
         let along = |sweep: &mut Self, function: &str, value: ExprId| {
-            let dims = &sweep.info(value).dims;
+            let dims = sweep.dims_of(value);
             match dims.iter().find(|dim| dim.same_base(&over[0].0)).cloned() {
                 Some(own) => sweep.reduced(function, value, &[(own, over[0].1)]),
                 None => value,
@@ -272,18 +272,18 @@ impl Sweep<'_> {
         };
         let value = match function {
             "softmax" | "topk_softmax" => {
-                let weighed = self.infix(Infix::Multiply, c, id);
+                let own = self.value_of(id);
+                let weighed = self.infix(Infix::Multiply, c, own);
                 let mean = self.reduced("sum", weighed, &over);
                 let apart = self.infix(Infix::Subtract, c, mean);
-                self.infix(Infix::Multiply, id, apart)
+                self.infix(Infix::Multiply, own, apart)
             }
             "log_softmax" => {
-                let dims = self.info(x).dims.clone();
+                let dims = self.dims_of(x).to_vec();
                 let own: Vec<Dim> =
                     dims.iter().filter(|dim| !dim.same_base(&over[0].0)).cloned().collect();
                 let total = self.reduced_to(c, &dims, &own);
-                let softmax =
-                    self.push(called("softmax", false, arguments.to_vec()), self.info(x).clone());
+                let softmax = self.push(called("softmax", false, arguments.to_vec()), dims);
                 let part = self.infix(Infix::Multiply, softmax, total);
                 self.infix(Infix::Subtract, c, part)
             }
@@ -292,9 +292,10 @@ impl Sweep<'_> {
                 let mean = self.reduced("mean", square, &over);
                 let more = self.infix(Infix::Add, mean, arguments[2]);
                 let scale = self.call("rsqrt", &[more]);
-                let weighed = self.infix(Infix::Multiply, c, id);
+                let own = self.value_of(id);
+                let weighed = self.infix(Infix::Multiply, c, own);
                 let mean = self.reduced("mean", weighed, &over);
-                let part = self.infix(Infix::Multiply, id, mean);
+                let part = self.infix(Infix::Multiply, own, mean);
                 let apart = self.infix(Infix::Subtract, c, part);
                 self.infix(Infix::Multiply, scale, apart)
             }
@@ -303,9 +304,10 @@ impl Sweep<'_> {
                 let more = self.infix(Infix::Add, variance, arguments[2]);
                 let scale = self.call("rsqrt", &[more]);
                 let centre = along(self, "mean", c);
-                let weighed = self.infix(Infix::Multiply, c, id);
+                let own = self.value_of(id);
+                let weighed = self.infix(Infix::Multiply, c, own);
                 let mean = self.reduced("mean", weighed, &over);
-                let part = self.infix(Infix::Multiply, id, mean);
+                let part = self.infix(Infix::Multiply, own, mean);
                 let apart = self.infix(Infix::Subtract, c, centre);
                 let apart = self.infix(Infix::Subtract, apart, part);
                 self.infix(Infix::Multiply, scale, apart)

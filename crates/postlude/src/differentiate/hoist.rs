@@ -1,4 +1,4 @@
-//! Names for products, so that the derivatives can read them.
+//! Names for products, so that the derivatives can read them, and formulas for `grad(f)(x)`, which has derivatives too.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,9 +6,19 @@ use crate::dtype::DType;
 use crate::graph::free_name;
 use crate::syntax::{Ast, ExprId, ExprKind, Exprs, Name, Span, Statement};
 
+use super::formulas;
+
+/// A body that is prepared for its derivatives.
+pub(super) struct Hoisted {
+    pub(super) ast: Ast,
+    /// For each `grad(f)(x)` what it is, an expression before it.
+    pub(super) expansions: HashMap<ExprId, ExprId>,
+}
+
 /// The same body, in which every product is the value of a statement, or is rounded to it.
-pub(super) fn hoist(ast: &Ast) -> Ast {
+pub(super) fn hoist(ast: &Ast) -> Hoisted {
     let mut exprs = Exprs::default();
+    let mut expansions = HashMap::new();
     let mut statements: Vec<Statement> = Vec::new();
     let mut places: Vec<Option<ExprId>> = vec![None; ast.exprs.len()];
     let signature = ast.signature.iter();
@@ -30,7 +40,10 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
                 places[child.0 as usize]
                     .unwrap_or_else(|| panic!("compiler bug: a child comes after its parent"))
             };
-            let mut new = exprs.push(expr.kind.map_children(known), expr.span);
+            let kind = expr.kind.map_children(known);
+            let expansion = expanded(&mut exprs, &kind, expr.span);
+            let mut new = exprs.push(kind, expr.span);
+            expansions.extend(expansion.map(|expansion| (new, expansion)));
             let is_product = matches!(expr.kind, ExprKind::Product(..)) && !rounded.contains(&id);
             if is_product || rounds_product(ast, id) {
                 let text = exprs.display(new).to_string();
@@ -60,7 +73,16 @@ pub(super) fn hoist(ast: &Ast) -> Ast {
         let value = value.unwrap_or_else(|| panic!("compiler bug: a statement has no value"));
         statements.push(Statement { targets: statement.targets.clone(), value });
     }
-    Ast { definitions: Vec::new(), signature: ast.signature.clone(), statements, exprs }
+    let (definitions, signature) = (Vec::new(), ast.signature.clone());
+    Hoisted { ast: Ast { definitions, signature, statements, exprs }, expansions }
+}
+
+/// What `grad(f)(x)` is, by the formula of the derivative.
+fn expanded(exprs: &mut Exprs, kind: &ExprKind, at: Span) -> Option<ExprId> {
+    let ExprKind::Call { function, grad: true, arguments } = kind else { return None };
+    let formula = formulas::derivative(&function.text, arguments.len())?;
+    let call = (function.text.as_str(), arguments.as_slice());
+    Some(formulas::write(formula, call, &mut |kind| exprs.push(kind, at)))
 }
 
 /// The expressions that a value is made of, children first.

@@ -3,10 +3,10 @@
 use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Infix, Number, Statement};
 
-use super::dims::{Info, divided};
+use super::dims::{divided, with_columns};
 use super::error::GradError;
 use super::segments::SEGMENTS;
-use super::{Sweep, called};
+use super::{Form, Sweep, called};
 
 impl Sweep<'_> {
     pub(super) fn pass_structure(
@@ -18,13 +18,10 @@ impl Sweep<'_> {
     ) -> Result<(), GradError> {
         match function {
             "pick" => {
-                let column = self.push(ExprKind::Name("col".to_owned()), Info::default());
+                let own = self.known.columns(arguments[0]);
+                let column = self.push(ExprKind::Name("col".to_owned()), own.into_iter().collect());
                 let is_picked = self.infix(Infix::Equal, column, arguments[1]);
-                let zero = self.number(0.0);
-                let value = self.call("where", &[is_picked, c, zero]);
-                // It has the columns of what it is picked from, and reads none of it.
-                let dims = self.info(arguments[0]).dims.clone();
-                self.infos[value.0 as usize] = self.info(value).with_dims(dims);
+                let value = self.taken(is_picked, c, true);
                 self.add(arguments[0], value);
                 Ok(())
             }
@@ -35,13 +32,13 @@ impl Sweep<'_> {
             // Elements are masked by their places, so it has as many.
             "masked" => {
                 let c = self.widened(c, arguments[0]);
-                let info = self.info(c).clone();
-                let value = self.push(called("masked", false, vec![c, arguments[1]]), info);
+                let dims = self.dims_of(c).to_vec();
+                let value = self.push(called("masked", false, vec![c, arguments[1]]), dims);
                 self.add(arguments[0], value);
                 Ok(())
             }
             "concat" | "join" => {
-                self.pass_parts(function, arguments, (self.info(id).dims.last().cloned(), c));
+                self.pass_parts(function, arguments, (self.known.columns(id), c));
                 Ok(())
             }
             "take" | "gather" | "combine" | "scatter" => self.pass_rows(id, function, arguments, c),
@@ -59,35 +56,36 @@ impl Sweep<'_> {
         let is_run =
             |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_)));
         let (runs, parts): (Vec<ExprId>, Vec<ExprId>) = arguments.iter().partition(|id| is_run(id));
-        if !self.info(c).dims.iter().any(|dim| Some(dim) == whole.as_ref()) {
+        if !self.dims_of(c).iter().any(|dim| Some(dim) == whole.as_ref()) {
             for part in parts {
                 self.add(part, c);
             }
             return;
         }
-        let own = parts.iter().filter_map(|part| self.info(*part).dims.last().cloned());
+        let own = parts.iter().filter_map(|part| self.known.columns(*part));
         let dims: Vec<Dim> = own.collect();
         let count = ExprKind::Number(Number::Integer(parts.len() as i64));
         let (split, into) = match (function, is_fraction(whole.as_ref(), &dims)) {
             ("join", _) => ("pairs", None),
-            (_, false) => ("split", Some(ExprKind::Dims(dims))),
+            (_, false) => ("split", Some(ExprKind::Dims(dims.clone()))),
             (_, true) if parts.len() == 2 => ("halves", None),
             (_, true) => ("split", Some(count)),
         };
         let mut own = vec![c];
         if let Some(into) = into {
-            own.push(self.push(into, Info::default()));
+            own.push(self.push(into, Vec::new()));
         }
         own.extend(runs);
-        let info = self.info(c).clone();
-        let value = self.push(called(split, false, own), info);
+        let whole_dims = self.dims_of(c).to_vec();
+        let value = self.push(called(split, false, own), whole_dims.clone());
         let names: Vec<String> = parts.iter().map(|_| self.free_name("d_part")).collect();
         self.statements.push((names.clone(), value));
-        for (part, name) in parts.into_iter().zip(names) {
-            let own = self.info(part).dims.clone();
-            let info =
-                own.last().map_or_else(Info::default, |last| self.info(c).with_columns(last));
-            let value = self.push(ExprKind::Name(name), info.with_dims(own));
+        let Some(whole) = whole else { return };
+        for ((part, name), columns) in parts.into_iter().zip(names).zip(dims) {
+            let of_part = with_columns(&whole_dims, &whole, &columns);
+            let value = self.push(ExprKind::Name(name), of_part.clone());
+            let own = self.dims_of(part).to_vec();
+            let value = self.reduced_to(value, &of_part, &own);
             self.add(part, value);
         }
     }
@@ -102,30 +100,74 @@ impl Sweep<'_> {
         let names: Vec<String> = names.collect();
         let given: Vec<Option<ExprId>> =
             names.iter().map(|name| self.of_targets.get(name).copied()).collect();
+        let given: Vec<Option<ExprId>> =
+            given.into_iter().map(|given| given.filter(|id| !self.is_zero(*id))).collect();
         if !self.active[id.0 as usize] || given.iter().all(Option::is_none) {
             return Ok(());
         }
         if function.text == "topk" {
             return self.pass_top(id, arguments[0], (&names[1], given[0]));
         }
-        let listed = |id: &ExprId| matches!(self.exprs[*id].kind, ExprKind::Dims(_));
-        let listed = arguments.iter().any(listed);
+        let parts = self.parts(statement, &names, given);
+        let value = self.joined(statement, parts);
+        self.add(arguments[0], value);
+        Ok(())
+    }
+
+    /// The cotangents of the parts of a split, with as many columns as the parts or with none.
+    fn parts(
+        &mut self,
+        statement: &Statement,
+        names: &[String],
+        given: Vec<Option<ExprId>>,
+    ) -> Vec<ExprId> {
         let mut parts = Vec::new();
-        for (name, given) in names.iter().zip(given) {
-            let info = self.part_info(statement, name);
-            let own = self.push(ExprKind::Name(name.clone()), info);
-            let zero = self.number(0.0);
-            let given = given.map(|given| self.named(&format!("d_{name}"), given));
-            let value = given.unwrap_or(zero);
-            let missing =
-                self.info(own).dims.iter().any(|dim| !self.info(value).dims.contains(dim));
-            // Parts of named sizes are put together only where the split is.
-            parts.push(if missing || listed {
-                let same = self.infix(Infix::Equal, own, own);
-                self.call("where", &[same, value, value])
-            } else {
-                value
-            });
+        for (at, (name, given)) in names.iter().zip(given).enumerate() {
+            let Some(given) = given else {
+                parts.push(self.number(0.0));
+                continue;
+            };
+            let value = self.named(&format!("d_{name}"), given);
+            let (dims, own) = self.known.part(self.ast, statement.value, at, names.len());
+            let is_coarse = |dim: &Dim| Some(dim) != own.as_ref();
+            let same = |dim: &&Dim| own.as_ref().is_some_and(|own| own.same_base(dim));
+            let coarse = self.dims_of(value).iter().find(same).is_some_and(is_coarse);
+            let like = self.push(ExprKind::Name(name.clone()), dims);
+            parts.push(if coarse { self.widened(value, like) } else { value });
+        }
+        parts
+    }
+
+    /// Parts put together as a split took them apart.
+    fn joined(&mut self, statement: &Statement, mut parts: Vec<ExprId>) -> ExprId {
+        let id = statement.value;
+        let ExprKind::Call { function, arguments, .. } = self.ast.exprs[id].kind.clone() else {
+            return id;
+        };
+        let count = parts.len();
+        let of_part = |sweep: &Self, at: usize| sweep.known.part(sweep.ast, id, at, count);
+        let columns: Vec<Dim> = (0..count).filter_map(|at| of_part(self, at).1).collect();
+        let has = |sweep: &Self, part: ExprId, own: &Dim| sweep.dims_of(part).contains(own);
+        let known = parts.iter().zip(&columns).any(|(part, own)| has(self, *part, own));
+        let listed = match arguments.get(1).map(|list| &self.exprs[*list].kind) {
+            Some(ExprKind::Dims(dims)) => {
+                !is_fraction(self.known.columns(arguments[0]).as_ref(), dims)
+            }
+            _ => false,
+        };
+        // What a list of dims is a list of is the product's columns; parts of parts say by themselves what they are.
+        let whole = self.known.columns(arguments[0]);
+        let nested = listed
+            && (self.form == Form::Explicit
+                || whole.is_some_and(|whole| self.known.is_part(&whole)));
+        if nested || function.text == "pairs" && !known {
+            for (at, part) in parts.iter_mut().enumerate() {
+                let dims = of_part(self, at).0;
+                let name = statement.targets[at].text.clone();
+                let like = self.push(ExprKind::Name(name), dims);
+                let same = self.infix(Infix::Equal, like, like);
+                *part = self.call("where", &[same, *part, *part]);
+            }
         }
         let runs = arguments[1..]
             .iter()
@@ -133,31 +175,16 @@ impl Sweep<'_> {
             .filter(|id| matches!(self.exprs[*id].kind, ExprKind::Number(Number::Integer(_))));
         // `split(x, 3)` has a count before its run.
         let skipped = usize::from(function.text == "split");
-        parts.extend(runs.skip(skipped).collect::<Vec<_>>());
-        let joined = if function.text == "pairs" { "join" } else { "concat" };
-        // It reads what its parts read.
-        let read = parts.iter().map(|part| self.info(*part));
-        let read = read.fold(Info::default(), |all, part| all.with(part));
-        let whole = self.info(arguments[0]).dims.clone();
-        let info = whole.last().map_or_else(Info::default, |last| read.with_columns(last));
-        let info = info.with_dims(whole);
-        let parts = if joined == "join" { parts[..2].to_vec() } else { parts };
-        let value = self.push(called(joined, false, parts), info);
-        self.add(arguments[0], value);
-        Ok(())
-    }
-
-    /// What is known of a name that a split assigns.
-    fn part_info(&self, statement: &Statement, name: &str) -> Info {
-        let read = self.ast.exprs.iter().find_map(|(id, expr)| match &expr.kind {
-            ExprKind::Name(own) | ExprKind::Annotated(own, _)
-                if own == name && id > statement.value =>
-            {
-                Some(self.info(id).clone())
-            }
-            _ => None,
-        });
-        read.unwrap_or_else(|| self.info(statement.value).clone())
+        let runs: Vec<ExprId> = runs.skip(skipped).collect();
+        let dims = self.dims_of(arguments[0]).to_vec();
+        if function.text == "pairs" {
+            return self.push(called("join", false, parts), dims);
+        }
+        parts.extend(runs);
+        if !nested && (listed || !known) {
+            parts.push(self.push(ExprKind::Dims(columns), Vec::new()));
+        }
+        self.push(called("concat", false, parts), dims)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::shape::Dim;
 use crate::syntax::{ExprId, ExprKind, Infix, Number};
 
-use super::dims::{Info, gathered, scattered, top_count};
+use super::dims::{gathered, scattered, top_count, with_columns};
 use super::error::GradError;
 use super::{Sweep, called};
 
@@ -18,8 +18,8 @@ impl Sweep<'_> {
         c: ExprId,
     ) -> Result<(), GradError> {
         let (of, index) = (arguments[0], arguments[1]);
-        let dims = self.info(of).dims.clone();
-        let [sums, ..] = dims.as_slice() else {
+        let dims = self.dims_of(of).to_vec();
+        let Some(sums) = self.known.rows(of) else {
             return Err(self.no_derivative(id, function, None));
         };
         let live = arguments.iter().filter(|argument| self.active[argument.0 as usize]).count();
@@ -27,7 +27,7 @@ impl Sweep<'_> {
         match function {
             "take" => {
                 let c = self.widened(c, index);
-                let value = self.scatter(c, index, sums, None);
+                let value = self.scatter(c, index, &sums, None);
                 self.add(of, value);
             }
             "gather" | "combine" => {
@@ -38,23 +38,24 @@ impl Sweep<'_> {
                     let dtype = self.operand_dtype(of);
                     let dtype = if dtype.bits() == 8 { DType::BF16 } else { dtype };
                     let whole = if dtype == DType::F32 { whole } else { self.cast(dtype, whole) };
-                    let value = self.scatter(whole, index, sums, weight);
+                    let value = self.scatter(whole, index, &sums, weight);
                     self.add(of, value);
                 }
                 if let Some(weight) = weight.filter(|weight| self.active[weight.0 as usize]) {
-                    let rows = self.gather(of, index);
+                    let rows = self.gather(of, index, &sums);
                     let each = self.infix(Infix::Multiply, c, rows);
-                    let columns = dims[1..].iter().map(|dim| (dim.clone(), None));
+                    let columns = dims.iter().filter(|dim| !dim.same_base(&sums));
+                    let columns = columns.map(|dim| (dim.clone(), None));
                     let value = self.reduced("sum", each, &columns.collect::<Vec<_>>());
                     self.add(weight, value);
                 }
             }
             _ => {
                 // Sums of elements are vectors, which no table of `take` is.
-                let (2, 3) = (self.info(id).dims.len(), arguments.len()) else {
+                let (2, 3) = (self.dims_of(id).len(), arguments.len()) else {
                     return Err(self.no_derivative(id, function, None));
                 };
-                let sums = self.info(id).dims[0].clone();
+                let sums = self.dims_of(id)[0].clone();
                 let c = self.widened(c, id);
                 let c = self.shared(c);
                 self.pass_scatter(c, [of, index], &sums);
@@ -71,55 +72,46 @@ impl Sweep<'_> {
         (indices, given): (&str, Option<ExprId>),
     ) -> Result<(), GradError> {
         let Some(c) = given else { return Ok(()) };
-        let info = self.info(x).clone();
-        let own = info.dims.last().filter(|dim| info.reads().is_some_and(|all| all.contains(dim)));
-        let (Some(_), Some(count)) = (own, top_count(&self.exprs, id)) else {
+        let dims = self.dims_of(x).to_vec();
+        let (Some(own), Some(count)) = (self.known.columns(x), top_count(&self.exprs, id)) else {
             return Err(self.no_derivative(id, "topk", None));
         };
-        let list = self.info(c).with_dims(vec![Dim::Size(count)]);
+        let list = with_columns(&dims, &own, &Dim::Size(count));
         let indices = self.push(ExprKind::Name(indices.to_owned()), list);
-        let column = self.push(ExprKind::Name("col".to_owned()), Info::default());
+        let column = self.push(ExprKind::Name("col".to_owned()), vec![own]);
         let is_found = self.infix(Infix::Equal, indices, column);
-        let zero = self.number(0.0);
-        let each = self.call("where", &[is_found, c, zero]);
+        let each = self.taken(is_found, c, true);
         let value = self.reduced("sum", each, &[(Dim::Size(count), None)]);
-        self.infos[value.0 as usize] = info;
         self.add(x, value);
         Ok(())
     }
 
     /// The sums of a value by numbers.
     fn scatter(&mut self, x: ExprId, index: ExprId, sums: &Dim, weight: Option<ExprId>) -> ExprId {
-        self.products += 1;
-        let info = scattered(self.info(x), self.info(index), sums.clone());
-        let info = info.of_number(self.products);
+        let columns =
+            self.dims_of(x).iter().find(|dim| !self.dims_of(index).contains(dim)).cloned();
+        let dims = scattered(self.dims_of(x), columns, self.dims_of(index), Some(sums.clone()));
         let dim = self.dim(sums);
         let arguments = [x, index, dim].into_iter().chain(weight).collect();
-        self.push(called("scatter", false, arguments), info)
+        self.push(called("scatter", false, arguments), dims)
     }
 
     /// The rows of a value by their numbers.
-    fn gather(&mut self, of: ExprId, index: ExprId) -> ExprId {
-        let mut info = gathered("gather", self.info(of), self.info(index));
-        // Rows of a value that is computed say nothing of dims to a product.
-        let inputs = self.signature.inputs.iter().map(|input| &input.name.text);
-        let mut tensors = inputs.chain(self.read.iter().map(|(_, cotangent)| cotangent));
-        if !matches!(&self.exprs[of].kind, ExprKind::Name(name) if tensors.any(|it| it == name)) {
-            info = Info::default().with_dims(info.dims);
-        }
-        self.push(called("gather", false, vec![of, index]), info)
+    fn gather(&mut self, of: ExprId, index: ExprId, rows: &Dim) -> ExprId {
+        let columns = self.dims_of(of).iter().find(|dim| !dim.same_base(rows)).cloned();
+        let dims = gathered("gather", columns, self.dims_of(index));
+        self.push(called("gather", false, vec![of, index]), dims)
     }
 
     /// What `scatter` gives its rows: those of the sums that they are in.
     fn pass_scatter(&mut self, c: ExprId, [x, index]: [ExprId; 2], sums: &Dim) {
-        let rows = self.gather(c, index);
-        let zero = self.push(ExprKind::Number(Number::Integer(0)), Info::default());
+        let rows = self.gather(c, index, sums);
+        let zero = self.push(ExprKind::Number(Number::Integer(0)), Vec::new());
         let size = self.size(sums);
         let from = self.infix(Infix::LessEqual, zero, index);
         let below = self.infix(Infix::Less, index, size);
         let is_inside = self.infix(Infix::And, from, below);
-        let nothing = self.number(0.0);
-        let value = self.call("where", &[is_inside, rows, nothing]);
+        let value = self.taken(is_inside, rows, true);
         self.add(x, value);
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
-use crate::syntax::{ExprId, ExprKind, Infix, Prefix, Statement};
+use crate::syntax::{Declaration, ExprId, ExprKind, Infix, Prefix, Signature, Statement};
 
-use super::dims::{Info, product};
+use super::dims::product;
 use super::error::GradError;
-use super::{Save, Sweep, called};
+use super::{Form, Sweep, called};
 
 /// Whether a derivative passes an operator.
 pub(super) fn is_arithmetic(infix: Infix) -> bool {
@@ -45,7 +45,10 @@ impl Sweep<'_> {
             ExprKind::Product(a, b) => self.pass_product(id, (a, b), cotangent)?,
             ExprKind::Call { function, grad, arguments } => {
                 if grad {
-                    return Err(self.no_derivative(id, &format!("grad({})", function.text), None));
+                    if let Some(expansion) = self.expansions.get(&id).copied() {
+                        self.give(id, expansion, cotangent);
+                    }
+                    return Ok(());
                 }
                 self.pass_call(id, &function.text, &arguments, cotangent)?;
             }
@@ -56,7 +59,7 @@ impl Sweep<'_> {
     /// Adds what an expression's cotangent gives one of its operands, summed over the dims that the operand lacks.
     pub(super) fn give(&mut self, id: ExprId, operand: ExprId, value: ExprId) {
         if self.active[operand.0 as usize] {
-            let (whole, own) = (self.info(id).dims.clone(), self.info(operand).dims.clone());
+            let (whole, own) = (self.dims_of(id).to_vec(), self.dims_of(operand).to_vec());
             // How many rows a segment has is data, so a value that is the same for all of them is summed like others.
             let summed = self.cut_of(id).is_some_and(|cut| !own.contains(&cut.row));
             let value = if summed && self.cut_of(value).is_none() {
@@ -77,7 +80,7 @@ impl Sweep<'_> {
         let mut times = 1;
         for dim in whole {
             let wanted = own.iter().find(|own| own.same_base(dim)).cloned();
-            let here = self.info(value).dims.iter().find(|own| own.same_base(dim)).cloned();
+            let here = self.dims_of(value).iter().find(|own| own.same_base(dim)).cloned();
             let each = dim.divisor().max(1);
             match (here, wanted) {
                 (Some(here), None) => {
@@ -115,12 +118,32 @@ impl Sweep<'_> {
 
     /// A value with all dims of another one.
     pub(super) fn widened(&mut self, value: ExprId, like: ExprId) -> ExprId {
-        let (own, all) = (&self.info(value).dims, &self.info(like).dims);
+        let (own, all) = (self.dims_of(value), self.dims_of(like));
         if all.iter().all(|dim| own.contains(dim)) {
             return value;
         }
-        let same = self.infix(Infix::Equal, like, like);
-        self.call("where", &[same, value, value])
+        let dims = all.to_vec();
+        self.spread(value, &dims, like)
+    }
+
+    /// A value with these dims, those of another one: `d[M, N]`. Columns of parts, and rows of segments, are what the other
+    /// one's are.
+    pub(super) fn spread(&mut self, value: ExprId, dims: &[Dim], like: ExprId) -> ExprId {
+        let split = self.ast.statements.iter().any(|statement| statement.targets.len() > 1);
+        let is_plain = |dim: &Dim| match dim {
+            Dim::Name { divisor, .. } => !(split && *divisor > 1 || self.known.is_part(dim)),
+            Dim::Size(_) => false,
+        };
+        if !self.cuts.is_empty() || !dims.iter().all(is_plain) {
+            let same = self.infix(Infix::Equal, like, like);
+            return self.call("where", &[same, value, value]);
+        }
+        let named = match self.exprs[value].kind {
+            ExprKind::Name(_) => value,
+            _ => self.renamed("d", value),
+        };
+        let ExprKind::Name(name) = self.exprs[named].kind.clone() else { return value };
+        self.push(ExprKind::Annotated(name, dims.to_vec()), dims.to_vec())
     }
 
     fn pass_infix(&mut self, id: ExprId, infix: Infix, (a, b): (ExprId, ExprId), c: ExprId) {
@@ -210,12 +233,13 @@ impl Sweep<'_> {
             // What is f32 need not say so; factors that left the operand are rounded with it here.
             if dtype == DType::F32 { operand } else { sweep.cast(dtype, operand) }
         };
-        let Some(pair) = self.info(id).reads() else { return Ok(()) };
+        let [.., row, column] = self.dims_of(id) else { return Ok(()) };
+        let pair = [row.clone(), column.clone()];
         let whole = self.with_dims_of(cotangent, id, &pair);
         let whole = self.cast(rounded, whole);
         let both = self.active[a.0 as usize] && self.active[b.0 as usize];
         let whole = if both { self.shared(whole) } else { whole };
-        let as_is = self.info(whole).reads() == Some(pair);
+        let as_is = self.pairs([whole]) == [Some(pair)];
         for (own, other, dtype, is_left) in [(a, b, right, true), (b, a, left, false)] {
             if !self.active[own.0 as usize] {
                 continue;
@@ -229,11 +253,10 @@ impl Sweep<'_> {
                 (false, false) => (self.turned(other, true), self.turned(whole, !as_is)),
                 (false, true) => (self.turned(whole, as_is), other),
             };
-            self.products += 1;
-            let info = product(self.products, self.info(first), self.info(second));
-            let value = self.push(ExprKind::Product(first, second), info);
-            let made = self.info(value).dims.clone();
-            let wanted = self.info(inner).dims.clone();
+            let pairs = self.pairs([first, second]);
+            let dims = product([self.dims_of(first), self.dims_of(second)], pairs, &[]);
+            let value = self.push(ExprKind::Product(first, second), dims.clone());
+            let (made, wanted) = (dims, self.dims_of(inner).to_vec());
             let value = self.reduced_to(value, &made, &wanted);
             self.add(inner, value);
         }
@@ -247,26 +270,35 @@ impl Sweep<'_> {
         product: ExprId,
         pair: &[Dim; 2],
     ) -> ExprId {
-        let info = self.info(cotangent);
-        let has = |dim: &Dim| info.dims.contains(dim);
-        if pair.iter().all(has)
-            && info.reads().is_some_and(|own| own.iter().all(|dim| pair.contains(dim)))
-        {
+        let has = |dim: &Dim| self.dims_of(cotangent).contains(dim);
+        let [own] = self.pairs([cotangent]);
+        if pair.iter().all(has) && own.is_some_and(|own| own.iter().all(|dim| pair.contains(dim))) {
             return cotangent;
         }
         let of = self.name_of(product).unwrap_or(product);
-        let same = self.infix(Infix::Equal, of, of);
-        self.call("where", &[same, cotangent, cotangent])
+        let dims = self.dims_of(product).to_vec();
+        self.spread(cotangent, &dims, of)
+    }
+
+    /// An expression of the body under a name: that of its statement, or a new one for all that read the same.
+    pub(super) fn value_of(&mut self, id: ExprId) -> ExprId {
+        if let Some(name) = self.name_of(id) {
+            return name;
+        }
+        let text = self.exprs.display(id).to_string();
+        if let Some(name) = self.values.get(&text) {
+            return *name;
+        }
+        let name = self.named("y", id);
+        self.values.insert(text, name);
+        name
     }
 
     /// The name that an expression's statement gives it.
-    fn name_of(&mut self, id: ExprId) -> Option<ExprId> {
+    pub(super) fn name_of(&mut self, id: ExprId) -> Option<ExprId> {
         let statement = self.ast.statements.iter().find(|statement| statement.value == id)?;
-        let info = match self.save {
-            Save::Products => Info::of_tensor(&self.info(id).dims),
-            Save::Nothing => self.info(id).clone(),
-        };
-        Some(self.push(ExprKind::Name(statement.targets[0].text.clone()), info))
+        let dims = self.dims_of(id).to_vec();
+        Some(self.push(ExprKind::Name(statement.targets[0].text.clone()), dims))
     }
 
     /// What stands before the `.T` of an operand, and whether they swap it.
@@ -284,18 +316,35 @@ impl Sweep<'_> {
             _ if !swap => operand,
             ExprKind::Transpose(inner) => inner,
             _ => {
-                let info = self.info(operand).transposed();
-                self.push(ExprKind::Transpose(operand), info)
+                let dims = self.dims_of(operand).to_vec();
+                self.push(ExprKind::Transpose(operand), dims)
             }
         }
     }
 
     pub(super) fn cast(&mut self, dtype: DType, value: ExprId) -> ExprId {
-        if self.value_dtype(value) == Some(dtype) {
+        if self.value_dtype(value) == Some(dtype) || dtype == DType::F32 && self.is_f32() {
             return value;
         }
-        let info = self.info(value).clone();
-        self.push(called(dtype.name(), false, vec![value]), info)
+        let dims = self.dims_of(value).to_vec();
+        self.push(called(dtype.name(), false, vec![value]), dims)
+    }
+
+    /// Whether what is multiplied need not say that it is f32, for all that is read is.
+    fn is_f32(&self) -> bool {
+        if self.form == Form::Explicit {
+            return false;
+        }
+        let Signature { inputs, outputs, .. } = self.signature;
+        let read = |output: &&Declaration| self.read.iter().any(|it| it.0 == output.name.text);
+        let mut read = inputs.iter().chain(outputs.iter().filter(read));
+        let rounds = |kind: &ExprKind| match kind {
+            ExprKind::Call { function, .. } => DType::from_name(&function.text)
+                .is_some_and(|dtype| !matches!(dtype, DType::F32 | DType::I32)),
+            _ => false,
+        };
+        read.all(|declared| matches!(declared.dtype, DType::F32 | DType::I32))
+            && !self.ast.exprs.iter().any(|(_, expr)| rounds(&expr.kind))
     }
 
     /// The dtype that a value is known to have: that of its cast, or of its tensor.

@@ -7,7 +7,7 @@ use crate::dtype::{DType, Elem};
 use crate::shape::Dim;
 use crate::syntax::{Ast, ExprId, ExprKind, Signature, Statement};
 
-use super::dims::{Info, product};
+use super::dims::product;
 use super::error::GradError;
 use super::{Sweep, called};
 
@@ -26,8 +26,13 @@ pub(super) struct Cut {
 
 impl Cut {
     /// What `segments(x, ends)` cuts.
-    pub(super) fn of(signature: &Signature, ast: &Ast, info: &Info, ends: ExprId) -> Option<Cut> {
-        let row = info.reads().map(|[row, _]| row).or_else(|| info.dims.first().cloned())?;
+    pub(super) fn of(
+        signature: &Signature,
+        ast: &Ast,
+        row: Option<Dim>,
+        ends: ExprId,
+    ) -> Option<Cut> {
+        let row = row?;
         let ExprKind::Name(ends) = &ast.exprs[ends].kind else { return None };
         let input = signature.inputs.iter().find(|input| input.name.text == *ends)?;
         let [segment] = input.dims.as_deref()? else { return None };
@@ -35,11 +40,10 @@ impl Cut {
     }
 }
 
-/// An operand that is cut: what is cut, and whether `.T` stands behind it.
+/// An operand that is cut, and what is cut.
 struct CutOperand {
     cut: Cut,
     rows: ExprId,
-    swapped: bool,
 }
 
 impl Sweep<'_> {
@@ -77,23 +81,22 @@ impl Sweep<'_> {
     }
 
     /// The value that a statement gives a name.
-    fn assigned(&self, name: &str) -> Option<ExprId> {
+    pub(super) fn assigned(&self, name: &str) -> Option<ExprId> {
         let assigns = |it: &&Statement| it.targets.iter().any(|target| target.text == name);
         self.ast.statements.iter().find(assigns).map(|statement| statement.value)
     }
 
     /// The rows that a value has, where they are cut.
     pub(super) fn cut_of(&self, value: ExprId) -> Option<&Cut> {
-        let dims = &self.info(value).dims;
+        let dims = self.dims_of(value);
         self.cuts.iter().find(|cut| dims.contains(&cut.row))
     }
 
     /// `segments(value, ends)`.
     pub(super) fn segmented(&mut self, cut: &Cut, value: ExprId) -> ExprId {
-        let info = self.info(value).clone();
-        let ends = Info::of_tensor(std::slice::from_ref(&cut.segment));
-        let ends = self.push(ExprKind::Name(cut.ends.clone()), ends);
-        self.push(called(SEGMENTS, false, vec![value, ends]), info)
+        let dims = self.dims_of(value).to_vec();
+        let ends = self.push(ExprKind::Name(cut.ends.clone()), vec![cut.segment.clone()]);
+        self.push(called(SEGMENTS, false, vec![value, ends]), dims)
     }
 
     /// A derivative of an input that has cut rows: those behind the last end are not written.
@@ -106,18 +109,17 @@ impl Sweep<'_> {
     }
 
     fn cut_operand(&self, operand: ExprId) -> Option<CutOperand> {
-        let (mut id, mut swapped) = self.untransposed(operand);
+        let (mut id, _) = self.untransposed(operand);
         loop {
             match &self.exprs[id].kind {
                 ExprKind::Name(name) => {
                     let assigned = self.ast.statements.iter();
                     let mut assigned = assigned.filter(|it| it.targets[0].text == *name);
-                    let inner = self.untransposed(assigned.next()?.value);
-                    (id, swapped) = (inner.0, swapped != inner.1);
+                    (id, _) = self.untransposed(assigned.next()?.value);
                 }
                 ExprKind::Call { function, arguments, .. } if function.text == SEGMENTS => {
                     let (rows, cut) = (arguments[0], self.cut_of(arguments[0])?.clone());
-                    return Some(CutOperand { cut, rows, swapped });
+                    return Some(CutOperand { cut, rows });
                 }
                 _ => return None,
             }
@@ -139,7 +141,8 @@ impl Sweep<'_> {
         if let Some(dtype) = dtypes.into_iter().find(|dtype| dtype.elem() != Elem::F32) {
             return Err(GradError::Product { dtype, at });
         }
-        let Some(pair) = self.info(id).reads() else { return Ok(true) };
+        let [.., row, column] = self.dims_of(id) else { return Ok(true) };
+        let pair = [row.clone(), column.clone()];
         // Operands of 8 bits are widened: a cotangent has more range than they.
         let wide = |dtype: DType| if dtype.bits() == 8 { DType::BF16 } else { dtype };
         let [left_dtype, right_dtype] = dtypes.map(wide);
@@ -147,7 +150,7 @@ impl Sweep<'_> {
         let whole = self.cast(left_dtype, whole);
         let both = self.active[a.0 as usize] && self.active[b.0 as usize];
         let whole = if both { self.shared(whole) } else { whole };
-        let as_is = self.info(whole).reads() == Some(pair);
+        let as_is = self.pairs([whole]) == [Some(pair)];
         let whole = self.turned(whole, !as_is);
         let rows = self.cut_again(&left, left_dtype);
         let [of_left, of_right] = match right {
@@ -172,7 +175,8 @@ impl Sweep<'_> {
             if self.active[own.0 as usize] {
                 let (inner, _) = self.untransposed(own);
                 let value = self.product(first, second);
-                let (made, wanted) = (self.info(value).dims.clone(), self.info(inner).dims.clone());
+                let made = self.dims_of(value).to_vec();
+                let wanted = self.dims_of(inner).to_vec();
                 let value = self.reduced_to(value, &made, &wanted);
                 self.add(inner, value);
             }
@@ -193,14 +197,8 @@ impl Sweep<'_> {
 
     /// A product; of two cut operands it has the dim of the segments.
     fn product(&mut self, first: ExprId, second: ExprId) -> ExprId {
-        self.products += 1;
-        let mut info = product(self.products, self.info(first), self.info(second));
-        let cut = |id: ExprId| self.cut_operand(id);
-        if let (Some(left), Some(_)) = (cut(first), cut(second))
-            && left.swapped
-        {
-            info.dims.insert(0, left.cut.segment);
-        }
-        self.push(ExprKind::Product(first, second), info)
+        let pairs = self.pairs([first, second]);
+        let dims = product([self.dims_of(first), self.dims_of(second)], pairs, &self.cuts);
+        self.push(ExprKind::Product(first, second), dims)
     }
 }

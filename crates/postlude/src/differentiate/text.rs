@@ -1,6 +1,6 @@
 //! The derivatives as text.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 
 use crate::dtype::{DType, Elem};
@@ -12,7 +12,7 @@ use super::{Derived, Save, Sweep};
 
 /// The texts of both passes.
 pub(super) fn write(sweep: &Sweep<'_>, gradients: &[(String, String)], save: Save) -> Derived {
-    let reached = Reached::of(sweep, save);
+    let reached = Reached::of(sweep, gradients, save);
     let saved = reached.saved.iter().map(|place| sweep.saved(*place));
     let saved: Vec<(String, DType, Vec<Dim>)> = saved.collect();
     let name = &sweep.signature.name.text;
@@ -40,9 +40,11 @@ pub(super) fn write(sweep: &Sweep<'_>, gradients: &[(String, String)], save: Sav
         let targets = statement.targets.iter().map(|target| target.text.as_str());
         line(&mut backward, sweep, &targets.collect::<Vec<_>>(), statement.value);
     }
-    for (targets, value) in &sweep.statements {
-        let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
-        line(&mut backward, sweep, &targets, *value);
+    for (place, (targets, value)) in sweep.statements.iter().enumerate() {
+        if reached.derived.contains(&place) {
+            let targets: Vec<&str> = targets.iter().map(String::as_str).collect();
+            line(&mut backward, sweep, &targets, *value);
+        }
     }
     backward.push_str("}\n");
     Derived {
@@ -88,16 +90,28 @@ struct Reached {
     statements: BTreeSet<usize>,
     /// Statements whose values are saved.
     saved: BTreeSet<usize>,
+    /// Statements of the derivatives that they are made of.
+    derived: BTreeSet<usize>,
 }
 
 impl Reached {
-    fn of(sweep: &Sweep<'_>, save: Save) -> Reached {
+    fn of(sweep: &Sweep<'_>, gradients: &[(String, String)], save: Save) -> Reached {
         let mut reached = Reached {
             inputs: BTreeSet::new(),
             statements: BTreeSet::new(),
             saved: BTreeSet::new(),
+            derived: BTreeSet::new(),
         };
-        let mut open: Vec<ExprId> = sweep.statements.iter().map(|(_, value)| *value).collect();
+        let derived: HashMap<&str, usize> = sweep
+            .statements
+            .iter()
+            .enumerate()
+            .flat_map(|(place, (targets, _))| targets.iter().map(move |it| (it.as_str(), place)))
+            .collect();
+        let asked = gradients.iter().filter_map(|(_, target)| derived.get(target.as_str()));
+        reached.derived.extend(asked);
+        let mut open: Vec<ExprId> =
+            reached.derived.iter().map(|place| sweep.statements[*place].1).collect();
         let mut seen: BTreeSet<ExprId> = BTreeSet::new();
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
@@ -106,6 +120,11 @@ impl Reached {
             let kind = &sweep.exprs[id].kind;
             open.extend(kind.children());
             let (ExprKind::Name(name) | ExprKind::Annotated(name, _)) = kind else { continue };
+            if let Some(place) = derived.get(name.as_str()) {
+                reached.derived.insert(*place);
+                open.push(sweep.statements[*place].1);
+                continue;
+            }
             let assigns = |it: &Statement| it.targets.iter().any(|target| target.text == *name);
             match sweep.ast.statements.iter().position(assigns) {
                 Some(place) if save == Save::Products && sweep.is_saved(place) => {
@@ -126,7 +145,7 @@ impl Reached {
 
 impl Sweep<'_> {
     /// Whether a statement's value is saved: a product, perhaps rounded, that no output stores as another dtype.
-    fn is_saved(&self, place: usize) -> bool {
+    pub(super) fn is_saved(&self, place: usize) -> bool {
         let statement = &self.ast.statements[place];
         let name = &statement.targets[0].text;
         let output = self.signature.outputs.iter().find(|output| output.name.text == *name);
@@ -156,6 +175,6 @@ impl Sweep<'_> {
         if let Some(output) = declared {
             return (name, output.dtype, output.dims.clone().unwrap_or_default());
         }
-        (name, self.saved_dtype(statement.value), self.info(statement.value).dims.clone())
+        (name, self.saved_dtype(statement.value), self.dims_of(statement.value).to_vec())
     }
 }
