@@ -208,6 +208,9 @@ pub(crate) struct GradArguments {
     /// What the forward pass keeps for the backward pass
     #[arg(long, default_value = "products")]
     pub(crate) save: SaveChoice,
+    /// The sizes of dims: `M=512,N=512`; what is saved is counted in bytes
+    #[arg(long = "size", value_name = "DIM=SIZE", value_delimiter = ',')]
+    pub(crate) sizes: Vec<Pair<usize>>,
     /// Print the forward kernel instead, which stores what is saved
     #[arg(long)]
     pub(crate) forward: bool,
