@@ -378,6 +378,10 @@ fn location(py: Python<'_>, kernel: &Kernel, given: &[Given<'_>]) -> PyResult<Lo
         Location::Host => (false, "bring the arrays to a GPU, or leave out `backend`"),
         Location::Gpu(_) => (true, "bring the arrays to the CPU, or leave out `backend`"),
     };
+    if on_gpu {
+        // The framework would be asked for memory and a stream first.
+        Device::refuse_forked().map_err(|error| kernel.call_error(py, &error.into()))?;
+    }
     match kernel.backend {
         Some(backend) if (backend == Backend::Cuda) != on_gpu => {
             let message =

@@ -55,6 +55,12 @@ impl Device {
         Driver::get()?.count()
     }
 
+    /// Refuses a forked child of a process that used GPUs. It asks the driver nothing.
+    #[doc(hidden)]
+    pub fn refuse_forked() -> Result<(), RuntimeError> {
+        Driver::is_own()
+    }
+
     /// Every GPU that is visible.
     pub fn list() -> Result<Vec<Device>, RuntimeError> {
         (0..Device::count()?).map(Device::open).collect()
