@@ -46,7 +46,7 @@ fn literals_stand_on_either_side() {
         (x * f64::NAN, "x * nan"),
         (x + i32::MIN, "x + -2147483648"),
         (-(x + 1) * 2, "-(x + 1) * 2"),
-        (!x.lt(1) & x.eq(2) | x.ne(0.0), "!(x < 1) & x == 2 | x != 0.0"),
+        (!x.lt(1) & x.eq(2) | x.ne(0.0), "!(x < 1) & (x == 2) | (x != 0.0)"),
     ] {
         assert_eq!(value.to_string(), text);
     }
