@@ -132,7 +132,9 @@ impl Placements {
     #[must_use]
     pub(crate) fn with_int64(mut self, places: &[usize]) -> Placements {
         for (place, placement) in self.inputs.iter_mut().enumerate() {
-            placement.iter_mut().for_each(|it| it.is_int64 = places.contains(&place));
+            if let Some(placement) = placement {
+                placement.is_int64 = places.contains(&place);
+            }
         }
         self
     }

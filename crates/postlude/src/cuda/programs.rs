@@ -22,10 +22,13 @@ pub(super) struct Program {
 /// A place for a program; whoever holds it first emits and loads.
 type Place = Arc<Mutex<Option<Program>>>;
 
-/// Programs by the number of their GPU, the part of the schedule that decides their code, and the inputs that are of int64.
+/// What decides code: the number of a GPU, a part of the schedule, and the places of inputs that are of int64.
+type Key = (u32, Schedule, Vec<usize>);
+
+/// Programs by what decides their code.
 #[derive(Default)]
 pub(super) struct Programs {
-    places: Mutex<HashMap<(u32, Schedule, Vec<usize>), Place>>,
+    places: Mutex<HashMap<Key, Place>>,
 }
 
 impl Programs {
