@@ -45,7 +45,8 @@ pub(super) const GROUPS: &[Group] = &[
         "moe_masked_linear", "moe_swiglu", "moe_fp8_linear", "moe_combine", "moe_input_gradient", "moe_weight_gradient", "moe_bias_gradient",
     ]),
     ("losses", &[
-        "cross_entropy_loss", "cross_entropy_gradient", "cross_entropy_softmax_gradient", "smoothed_cross_entropy_loss", "softcap_cross_entropy",
+        "cross_entropy", "cross_entropy_backward", "cross_entropy_loss", "cross_entropy_gradient", "cross_entropy_softmax_gradient",
+        "smoothed_cross_entropy_loss", "softcap_cross_entropy",
         "linear_cross_entropy", "linear_cross_entropy_backward", "linear_cross_entropy_backward_chunk", "cross_entropy_chunk",
         "cross_entropy_chunk_gradient", "classifier_loss", "classifier_loss_backward", "bce_loss", "bce_gradient", "bce_loss_gradient",
         "mse_loss", "mse_loss_gradient", "huber_loss", "huber_loss_gradient", "multi_margin_loss", "multi_margin_loss_scored",
