@@ -219,20 +219,13 @@ impl Problem {
             let passed = &graph.passed_as(input).name;
             let argument =
                 arguments.get(passed).ok_or_else(|| BindError::Missing { name: passed.clone() })?;
-            match (&input.dims, argument) {
-                (None, Argument::Scalar(_)) => {}
-                (None, Argument::Tensor(_) | Argument::View(_)) => {
-                    return Err(BindError::WantsScalar { name: input.name.clone() });
-                }
-                (Some(_), Argument::Scalar(_)) => {
-                    return Err(BindError::WantsTensor { name: input.name.clone() });
-                }
-                (Some(_), Argument::Tensor(tensor)) => {
+            let name = || input.name.clone();
+            match (&input.dims, argument.tensor()) {
+                (None, None) => {}
+                (None, Some(_)) => return Err(BindError::WantsScalar { name: name() }),
+                (Some(_), None) => return Err(BindError::WantsTensor { name: name() }),
+                (Some(_), Some(tensor)) => {
                     let given = (tensor.dtype(), tensor.shape());
-                    collect_sizes(graph, input, given, &mut sizes)?;
-                }
-                (Some(_), Argument::View(view)) => {
-                    let given = (view.dtype(), view.shape());
                     collect_sizes(graph, input, given, &mut sizes)?;
                 }
             }
