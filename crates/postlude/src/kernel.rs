@@ -11,8 +11,12 @@ mod options;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 mod partitions;
 #[cfg(feature = "sim")]
+mod pinned;
+#[cfg(feature = "sim")]
 mod planned_launches;
 mod simulated;
+#[cfg(feature = "sim")]
+mod taken;
 #[cfg(feature = "cuda")]
 mod tune;
 #[cfg(any(feature = "cuda", feature = "sim"))]
@@ -354,8 +358,13 @@ impl Compiled {
     /// The same kernel on another backend; code for a GPU is shared.
     pub fn on(&self, backend: Backend) -> Compiled {
         let earlier = self.earlier.iter().map(|earlier| earlier.on(backend)).collect();
+        let options = Options { backend, ..self.options.clone() };
+        Compiled { options, ..self.with_earlier(earlier) }
+    }
+
+    /// The same launch behind others, with no other form of it made yet.
+    fn with_earlier(&self, earlier: Arc<[Compiled]>) -> Compiled {
         Compiled {
-            options: Options { backend, ..self.options.clone() },
             earlier,
             #[cfg(any(feature = "cuda", feature = "sim"))]
             cut: Arc::default(),

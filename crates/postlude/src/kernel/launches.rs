@@ -1,7 +1,7 @@
 //! The launches of a kernel at the sizes of a call.
 
 use crate::error::Error;
-use crate::graph::Earlier;
+use crate::graph::{Earlier, Graph};
 use crate::kernel::Compiled;
 use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
@@ -30,12 +30,16 @@ impl Compiled {
         for (place, (earlier, compiled)) in earlier.iter().zip(self.earlier.iter()).enumerate() {
             let chunks = self.chunks.as_ref().filter(|chunks| chunks.launches.contains(&place));
             let own = match chunks {
-                Some(chunks) => problem.of_chunk(earlier.graph, &chunks.dim, chunks.size)?,
+                Some(chunks) => {
+                    let size = chunks.size.min(problem.sizes[&chunks.dim]);
+                    problem.of_chunk(earlier.graph, &chunks.dim, size)?
+                }
                 None => problem.of_computing(earlier.graph)?,
             };
             let mut inside = compiled.as_run(&own, chip).launches(&own, chip)?;
             if let Some(last) = inside.last_mut() {
-                last.placements.outputs = self.stored_places(earlier, last);
+                let (graph, problem) = (&last.compiled.optimised, &last.problem);
+                last.placements.outputs = self.stored_places(earlier, graph, problem);
             }
             all.extend(inside);
         }
@@ -47,11 +51,15 @@ impl Compiled {
 
     /// Where what an earlier graph's last launch stores lies: outputs of the kernel without gaps, other values as launches
     /// store them for later ones.
-    fn stored_places(&self, earlier: &Earlier<'_>, launch: &KernelLaunch) -> Vec<Placement> {
-        let graph = &launch.compiled.optimised;
+    pub(super) fn stored_places(
+        &self,
+        earlier: &Earlier<'_>,
+        graph: &Graph,
+        problem: &Problem,
+    ) -> Vec<Placement> {
         let outputs = graph.outputs().iter().zip(graph.own_results());
         let place = outputs.map(|(output, place)| {
-            let shape = launch.problem.shape(&output.dims);
+            let shape = problem.shape(&output.dims);
             let input =
                 earlier.inputs[place].map(|input| &self.optimised.inputs()[input.0 as usize]);
             if input.is_some_and(|input| input.result.is_some()) {

@@ -7,6 +7,7 @@ use crate::kernel::Call;
 
 #[cfg(feature = "sim")]
 use {
+    crate::graph::Graph,
     crate::image,
     crate::kernel::Compiled,
     crate::problem::{Argument, Arguments, Problem},
@@ -103,29 +104,10 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        if let Some(in_mainloop) = self.in_mainloop(problem)
-            && let Ok(schedule) = in_mainloop.source().schedule(problem, arguments)
-        {
-            return Ok(schedule);
-        }
-        if let Some((chunked, problem)) = self.chunked(problem)?
-            && let Ok(schedule) = chunked.source().schedule(&problem, arguments)
-        {
-            return Ok(schedule);
-        }
-        let placements = image::placements(&self.optimised, problem, arguments);
-        if let Some(copied) = self.copied(problem, &placements)
-            && let Ok(schedule) = copied.source().schedule(problem, arguments)
-        {
-            return Ok(schedule);
-        }
-        if let Some(cut) = self.cheaper_cut(problem)
-            && let Ok(schedule) = cut.sim_schedule(problem, arguments)
-        {
-            return Ok(schedule);
-        }
-        let uncut = self.source().schedule(problem, arguments);
-        self.or_cut(uncut, |cut| cut.sim_schedule(problem, arguments))
+        let placements = |graph: &Graph| image::placements(graph, problem, arguments);
+        self.first_taken(problem, &placements, &mut |taken, problem| {
+            taken.source().schedule(problem, arguments)
+        })
     }
 
     fn source(&self) -> Source<'_> {
@@ -152,44 +134,10 @@ impl Call<'_> {
         outputs: &[TensorView<'_>],
         each: &mut EachLaunch<'_>,
     ) -> Result<SimCall, Error> {
-        if let Some(compiled) = self.compiled.in_mainloop(self.problem) {
-            let (problem, inputs) = (self.problem, self.borrowed());
-            let call = Call { compiled, problem, inputs, outputs: Vec::new() };
-            match call.simulated_uncut(outputs, each) {
-                Err(refusal) if refusal.is_refusal() => {}
-                simulated => return simulated,
-            }
-        }
-        if let Some((chunked, problem)) = self.compiled.chunked(self.problem)? {
-            let (inputs, outputs_before) = (self.borrowed(), Vec::new());
-            let call =
-                Call { compiled: &chunked, problem: &problem, inputs, outputs: outputs_before };
-            match call.simulated_uncut(outputs, each) {
-                Err(refusal) if refusal.is_refusal() => {}
-                simulated => return simulated,
-            }
-        }
-        let placements =
-            image::bound_placements(&self.compiled.optimised, self.problem, &self.inputs);
-        if let Some(copied) = self.compiled.copied(self.problem, &placements) {
-            let (problem, inputs) = (self.problem, self.borrowed());
-            let call = Call { compiled: &copied, problem, inputs, outputs: Vec::new() };
-            match call.simulated_uncut(outputs, each) {
-                Err(refusal) if refusal.is_refusal() => {}
-                simulated => return simulated,
-            }
-        }
-        if let Some(compiled) = self.compiled.cheaper_cut(self.problem) {
-            let (problem, inputs) = (self.problem, self.borrowed());
-            let call = Call { compiled, problem, inputs, outputs: Vec::new() };
-            match call.simulated(outputs, each) {
-                Err(refusal) if refusal.is_refusal() => {}
-                simulated => return simulated,
-            }
-        }
-        self.compiled.or_cut(self.simulated_uncut(outputs, each), |cut| {
-            let (problem, inputs) = (self.problem, self.borrowed());
-            Call { compiled: cut, problem, inputs, outputs: Vec::new() }.simulated(outputs, each)
+        let placements = |graph: &Graph| image::bound_placements(graph, self.problem, &self.inputs);
+        self.compiled.first_taken(self.problem, &placements, &mut |compiled, problem| {
+            let call = Call { compiled, problem, inputs: self.borrowed(), outputs: Vec::new() };
+            call.simulated_uncut(outputs, each)
         })
     }
 
