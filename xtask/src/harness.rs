@@ -47,6 +47,7 @@ const LONG: &[Long] = &[
     long("postlude-sim/all", "zoo", "every broken kernel under every timing"),
     long("postlude-sim/all", "limits", "the simulator's limits"),
     long("postlude-ptx/all", "forms", "every instruction through ptxas"),
+    long("postlude-corpus/all", "picks", "the planner's picks in the simulator"),
     long("postlude-corpus/all", "fuzz", "random kernels"),
     long("postlude-corpus/all", "mutations", "corrupted outputs of the whole corpus"),
 ];

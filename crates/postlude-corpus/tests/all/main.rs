@@ -4,4 +4,5 @@ mod bounds;
 mod coverage;
 mod fuzz;
 mod mutations;
+mod picks;
 mod variations;
