@@ -103,7 +103,7 @@ mod tests {
             "D: f32[M, N] { D = where(t + 1 == col, 0.0, A @ W.T) }",
             "D: f32[M, N] { D = where(t < 0.5, 0.0, A @ W.T) }",
             "(D: f32[M, N], u: i32[M]) { D = A @ W.T; u = t }",
-            "(D: f32[M, N], s: f32) { D = A @ W.T; s = sum(t) }",
+            "(D: f32[M, N], s: f32[]) { D = A @ W.T; s = sum(t) }",
         ] {
             assert!(!takes("t", body), "{body}");
         }
