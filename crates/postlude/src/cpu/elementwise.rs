@@ -134,7 +134,9 @@ fn binary_i32(op: Binary, a: &[i32], b: &[i32], out: &mut Buffer) {
         Binary::ShiftLeft => vectorised(Zip(a, b, out.i32s(), shift_left)),
         Binary::ShiftRight => vectorised(Zip(a, b, out.i32s(), shift_right)),
         Binary::ShiftRightLogical => vectorised(Zip(a, b, out.i32s(), shift_right_logical)),
-        Binary::Divide | Binary::Pow | Binary::Fmod => panic!("compiler bug: `{}` of i32", op.name()),
+        Binary::Divide | Binary::Pow | Binary::Fmod => {
+            panic!("compiler bug: `{}` of i32", op.name())
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::f64::consts::LN_2;
 use crate::dtype::{DType, Elem};
 use crate::graph::{Binary, Fold, Graph, NodeId, Op, Unary};
 
+use super::magnitude::MOST_EXPONENT;
 use super::softmax::complement;
 use super::stabilise::stabilise;
 use super::views::{
@@ -303,7 +304,7 @@ fn log_of_product(
     // Where the factors cancel, their logarithms do not cancel as well: the text is taken while its factors are within range.
     let known = total.combined(graph).node(graph);
     let size = graph.make(Op::Unary(Unary::Abs, known));
-    let most = constant(graph, 80.0);
+    let most = constant(graph, MOST_EXPONENT);
     let within = binary(graph, Binary::Less, size, most);
     let plain = graph.make(Op::Unary(Unary::Log, node));
     let chosen = graph.make(Op::Select(within, plain, split));

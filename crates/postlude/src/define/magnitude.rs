@@ -13,6 +13,9 @@ use super::views::{
     is_float, is_peak, multiple, negate, number, varies,
 };
 
+/// Exponentials of less, to base e or 2, and sums of a few of them are within range.
+pub(super) const MOST_EXPONENT: f32 = 80.0;
+
 /// The base of the exponentials that may make a value overflow; `None` where there is none.
 pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Base> {
     fuel.burn()?;
@@ -282,7 +285,7 @@ impl Powers {
         let mut unshifted = graph.make(Op::Unary(Unary::IsInf, peak));
         if !reduces(graph, peak, &mut Fuel::new()) {
             let size = graph.make(Op::Unary(Unary::Abs, peak));
-            let most = constant(graph, 80.0);
+            let most = constant(graph, MOST_EXPONENT);
             let within = binary(graph, Binary::Less, size, most);
             unshifted = binary(graph, Binary::Or, within, unshifted);
         }
@@ -423,7 +426,7 @@ impl Powers {
 }
 
 /// Whether a peak is one of reduced values.
-fn reduces(graph: &Graph, peak: NodeId, fuel: &mut Fuel) -> bool {
+pub(super) fn reduces(graph: &Graph, peak: NodeId, fuel: &mut Fuel) -> bool {
     fuel.burn().is_none()
         || matches!(graph[peak].op, Op::Reduce(..))
         || graph[peak].op.operands().any(|operand| reduces(graph, operand, fuel))

@@ -6,7 +6,7 @@
 
 use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
 
-use super::magnitude::{Powers, base_of};
+use super::magnitude::{MOST_EXPONENT, Powers, base_of, reduces};
 use super::stabilise::stabilise;
 use super::views::{
     Base, Fuel, are_opposite, binary, call, called, called_with_two, constant, difference,
@@ -48,7 +48,7 @@ pub(super) fn quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<Nod
     let node = if found && factors.above.is_empty() && factors.below.is_empty() {
         Some(factors.node(graph))
     } else {
-        factors.cancel(graph, found)
+        factors.cancel(graph, op, found)
     }?;
     let wanted = graph.type_of(op).ok()?;
     (graph.ty(node) == wanted).then_some(node)
@@ -260,7 +260,7 @@ impl Factors {
     }
 
     /// Shifts what is left by its largest exponents, if the shifts can cancel.
-    fn cancel(mut self, graph: &mut Graph, found: bool) -> Option<NodeId> {
+    fn cancel(mut self, graph: &mut Graph, op: &Op, found: bool) -> Option<NodeId> {
         let pure = |graph: &mut Graph, nodes: &[NodeId]| {
             nodes.iter().filter(|node| exponent(graph, **node).is_some()).count()
         };
@@ -328,6 +328,7 @@ impl Factors {
             }
             return Some(self.node(graph));
         }
+        let within = within_range(graph, plus.iter().chain(&minus));
         let halved = |graph: &mut Graph, terms: Vec<NodeId>| -> Vec<NodeId> {
             terms.into_iter().map(|term| multiple(graph, 0.5, term)).collect()
         };
@@ -338,7 +339,14 @@ impl Factors {
         let root = root.map(|root| {
             weights.iter().fold(root, |root, weight| powers.finite_where_zero(graph, root, *weight))
         });
-        Some(self.balanced(graph, root, shifted_above))
+        let whole = self.balanced(graph, root, shifted_above);
+        Some(match within {
+            Some(within) => {
+                let plain = graph.make(op.clone());
+                graph.make(Op::Select(within, plain, whole))
+            }
+            None => whole,
+        })
     }
 
     /// Whether nothing but exponentials and their sums is multiplied.
@@ -408,6 +416,25 @@ impl Factors {
         };
         if self.negative { negate(graph, node) } else { node }
     }
+}
+
+/// Whether no exponential is out of range, so that the text is right as it stands; `None` for exponents of whole rows, which
+/// are not worth computing both.
+fn within_range<'a>(
+    graph: &mut Graph,
+    exponents: impl Iterator<Item = &'a NodeId>,
+) -> Option<NodeId> {
+    let mut all: Option<NodeId> = None;
+    for &exponent in exponents {
+        if reduces(graph, exponent, &mut Fuel::new()) {
+            return None;
+        }
+        let size = graph.make(Op::Unary(Unary::Abs, exponent));
+        let most = constant(graph, MOST_EXPONENT);
+        let within = binary(graph, Binary::Less, size, most);
+        all = Some(all.map_or(within, |all| binary(graph, Binary::And, all, within)));
+    }
+    all
 }
 
 /// Whether the factors of a product may be taken with others: the square of a value that the text computes is in range

@@ -1,7 +1,9 @@
 //! Every function at every level against an f64 oracle, over samples of all f32 and at its special values.
 
 use postlude::functions::accuracy::ulp;
-use postlude::functions::{Accuracy, Function, FunctionOfTwo, apply, apply_of_two, bound, pow_bound};
+use postlude::functions::{
+    Accuracy, Function, FunctionOfTwo, apply, apply_of_two, bound, pow_bound,
+};
 
 /// What rounds to infinity: half a step above the largest f32.
 const OVERFLOW: f64 = 3.402823567797337e38;
