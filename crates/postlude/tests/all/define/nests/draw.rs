@@ -103,9 +103,9 @@ fn draw_to(random: &mut Random, depth: usize) -> Nest {
             _ => Nest::Number(*random.pick(NUMBERS)),
         };
     }
-    let mut part = |random: &mut Random| draw_to(random, depth - 1);
+    let part = |random: &mut Random| draw_to(random, depth - 1);
     // A deep side beside a shallow one: nests have few nodes for their depth.
-    let mut sides = |random: &mut Random| {
+    let sides = |random: &mut Random| {
         let other = random.below(depth.min(3));
         let mut sides = [part(random), draw_to(random, other)];
         if random.one_in(2) {
@@ -136,7 +136,7 @@ const PLACES: &[f32] = &[
 
 /// Ordinary, tiny, huge and zero.
 pub(super) fn draw_point(random: &mut Random, place: usize) -> (f32, f32) {
-    let mut one = |random: &mut Random| {
+    let one = |random: &mut Random| {
         let unit = (random.bits() >> 40) as f32 / (1u64 << 24) as f32;
         match random.below(6) {
             0 | 1 => 10.0 * unit - 5.0,
