@@ -184,8 +184,7 @@ fn judge(seed: u64, count: usize, backend: Backend) -> Vec<String> {
         for one in worse(&nests, &points, backend) {
             let full = one.to_string();
             let small = smaller(one, backend);
-            println!("{small}\n    of {full}");
-            found.push(small.to_string());
+            found.push(format!("{small}\n    of {full}"));
         }
     }
     found

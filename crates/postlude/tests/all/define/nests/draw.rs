@@ -58,8 +58,8 @@ impl Nest {
         match self {
             Nest::Leaf(_) | Nest::Number(_) => &[],
             Nest::Call(_, parts) => parts,
-            Nest::Infix(_, parts) => &**parts,
-            Nest::Choice(_, parts) => &**parts,
+            Nest::Infix(_, parts) => &parts[..],
+            Nest::Choice(_, parts) => &parts[..],
         }
     }
 
@@ -67,8 +67,8 @@ impl Nest {
         match self {
             Nest::Leaf(_) | Nest::Number(_) => &mut [],
             Nest::Call(_, parts) => parts,
-            Nest::Infix(_, parts) => &mut **parts,
-            Nest::Choice(_, parts) => &mut **parts,
+            Nest::Infix(_, parts) => &mut parts[..],
+            Nest::Choice(_, parts) => &mut parts[..],
         }
     }
 
@@ -118,13 +118,13 @@ fn draw_to(random: &mut Random, depth: usize) -> Nest {
             let name = *random.pick(OF_ONE);
             Nest::Call(name, vec![part(random)])
         }
-        52..84 => Nest::Infix(*random.pick(INFIX), Box::new(sides(random))),
-        84..93 => Nest::Call(*random.pick(OF_TWO), sides(random).to_vec()),
+        52..84 => Nest::Infix(random.pick::<&str>(INFIX), Box::new(sides(random))),
+        84..93 => Nest::Call(random.pick::<&str>(OF_TWO), sides(random).to_vec()),
         _ => {
             let [yes, no] = sides(random);
-            let left = Nest::Leaf(*random.pick(&["x", "y"]));
+            let left = Nest::Leaf(random.pick::<&str>(&["x", "y"]));
             let right = Nest::Number(*random.pick(NUMBERS));
-            Nest::Choice(*random.pick(COMPARISONS), Box::new([left, right, yes, no]))
+            Nest::Choice(random.pick::<&str>(COMPARISONS), Box::new([left, right, yes, no]))
         }
     }
 }
