@@ -66,7 +66,7 @@ const REMEMBERED: usize = 4;
 ///     "kernel linear(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> D: f32[M, N] { D = relu(A @ W.T + bias) }",
 /// )?;
 /// assert_eq!(kernel.name(), "linear");
-/// assert_eq!(format!("{kernel:?}"), "kernel linear(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> D: f32[M, N]");
+/// assert_eq!(format!("{kernel:?}"), "kernel linear(A: f32[M, K], W: f32[N, K], bias: f32[N]) -> (D: f32[M, N])");
 /// # Ok::<(), postlude::Error>(())
 /// ```
 #[derive(Clone)]

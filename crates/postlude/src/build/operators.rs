@@ -18,7 +18,7 @@ impl<'k> Expr<'k> {
     /// # use postlude::{build::KernelBuilder, dtype::DType::F32};
     /// # let k = KernelBuilder::new("k");
     /// # let (a, b) = (k.input("A", F32, ["M", "K"]), k.input("B", F32, ["N", "K"]));
-    /// assert_eq!((-a.matmul(b.t())).to_string(), "-A @ B.T");
+    /// assert_eq!((-a.matmul(b.t())).to_string(), "-(A @ B.T)");
     /// ```
     pub fn matmul(self, right: Expr<'k>) -> Expr<'k> {
         let right = self.kernel.own(right);

@@ -82,6 +82,14 @@ impl CheckError {
                 format!("declare it along [{known}], or multiply it by a matrix")
             }
             E::GroupPlace { row, column, .. } => format!("as in `max(x, {row}, 8, {column}, 8)`"),
+            _ => return self.fix_of_values(),
+        })
+    }
+
+    /// The same of values that are split, picked, stored and inferred.
+    fn fix_of_values(&self) -> Option<String> {
+        use CheckError as E;
+        Some(match self {
             E::SeveralValues { .. } => "assign each: `a, b, c = split(x, 3)`".to_owned(),
             E::SplitDim { .. } => "name the parts' sizes: `split(x, [Q, KV, KV])`".to_owned(),
             E::PickIndex { .. } => "pass an input like `t: i32[M]`".to_owned(),

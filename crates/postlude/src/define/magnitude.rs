@@ -186,22 +186,8 @@ impl Powers {
                 let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
                 Some(graph.make(Op::Reduce(Fold::Max, over, x)))
             }
-            Op::Pick(of, index) => {
-                let inner = self.peak(graph, of)?;
-                let axes = graph.ty(inner).axes;
-                if axes.column.is_none() {
-                    return Some(inner);
-                }
-                (axes == graph.ty(of).axes).then(|| graph.make(Op::Pick(inner, index)))
-            }
-            Op::Part(part, of) => {
-                let inner = self.peak(graph, of)?;
-                let axes = graph.ty(inner).axes;
-                if axes.column.is_none() {
-                    return Some(inner);
-                }
-                (axes == graph.ty(of).axes).then(|| graph.make(Op::Part(part, inner)))
-            }
+            Op::Pick(of, index) => self.peak_of_some(graph, of, |peak| Op::Pick(peak, index)),
+            Op::Part(part, of) => self.peak_of_some(graph, of, |peak| Op::Part(part, peak)),
             Op::Merge(merge, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 graph.add(Op::Merge(merge, a, b)).ok()
@@ -213,6 +199,21 @@ impl Powers {
             }
             _ => None,
         }
+    }
+
+    /// The peak of some columns of a value; one that is the same for all of them is theirs.
+    fn peak_of_some(
+        &mut self,
+        graph: &mut Graph,
+        of: NodeId,
+        taken: impl FnOnce(NodeId) -> Op,
+    ) -> Option<NodeId> {
+        let peak = self.peak(graph, of)?;
+        let axes = graph.ty(peak).axes;
+        if axes.column.is_none() {
+            return Some(peak);
+        }
+        (axes == graph.ty(of).axes).then(|| graph.make(taken(peak)))
     }
 
     /// The largest exponent of what is reduced; the smallest of a minimum of exponentials.

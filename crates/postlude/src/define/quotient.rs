@@ -328,25 +328,37 @@ impl Factors {
             }
             return Some(self.node(graph));
         }
-        let within = within_range(graph, plus.iter().chain(&minus));
-        let halved = |graph: &mut Graph, terms: Vec<NodeId>| -> Vec<NodeId> {
-            terms.into_iter().map(|term| multiple(graph, 0.5, term)).collect()
+        let whole =
+            |graph: &mut Graph| self.halved(graph, &mut powers, [&plus, &minus], shifted_above);
+        Some(match within_range(graph, plus.iter().chain(&minus)) {
+            Some(within) => {
+                let whole = whole(graph);
+                let plain = graph.make(op.clone());
+                graph.make(Op::Select(within, plain, whole))
+            }
+            None => whole(graph),
+        })
+    }
+
+    /// The product with half of the exponent on either side.
+    fn halved(
+        self,
+        graph: &mut Graph,
+        powers: &mut Powers,
+        [plus, minus]: [&[NodeId]; 2],
+        shifted_above: Vec<NodeId>,
+    ) -> NodeId {
+        let halved = |graph: &mut Graph, terms: &[NodeId]| -> Vec<NodeId> {
+            terms.iter().map(|term| multiple(graph, 0.5, *term)).collect()
         };
         let (plus, minus) = (halved(graph, plus), halved(graph, minus));
-        let root = power_of(graph, &powers, &plus, &minus);
+        let root = power_of(graph, powers, &plus, &minus);
         let mut weights = shifted_above.clone();
         weights.extend(&self.other_above);
         let root = root.map(|root| {
             weights.iter().fold(root, |root, weight| powers.finite_where_zero(graph, root, *weight))
         });
-        let whole = self.balanced(graph, root, shifted_above);
-        Some(match within {
-            Some(within) => {
-                let plain = graph.make(op.clone());
-                graph.make(Op::Select(within, plain, whole))
-            }
-            None => whole,
-        })
+        self.balanced(graph, root, shifted_above)
     }
 
     /// Whether nothing but exponentials and their sums is multiplied.

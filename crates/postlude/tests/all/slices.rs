@@ -3,7 +3,7 @@
 use postlude::placement::Placements;
 use postlude::target::{Chip, Schedule};
 use postlude::{Argument, Arguments, Backend, Hooks, Kernel, Options, Sizes, Tensor};
-use postlude_corpus::Random;
+use postlude_corpus::{Random, is_thorough};
 use postlude_sim::Timing;
 
 use crate::operand_types::run;
@@ -89,7 +89,7 @@ fn whole_tiles_fill_the_waves_before_slices() {
     let mut all = sliced(&kernel, &at, 3);
     // Small tiles are many.
     all.retain(|schedule| schedule.tile().rows * schedule.tile().columns >= 128 * 96);
-    let step = all.len().div_ceil(3);
+    let step = all.len().div_ceil(if is_thorough() { 6 } else { 2 });
     for (place, schedule) in all.iter().enumerate().step_by(step) {
         // Of few CTAs: one wave of whole tiles, and more than there are tiles.
         for waves in [1, 99] {

@@ -112,7 +112,6 @@ fn sources_that_are_not_text() {
 fn operators_of_other_languages() {
     check(&[
         ("D = x**2", &["there is no power operator `**` | x**2 | write `square(x)`"]),
-        ("D = x**2", &["there is no power operator `**` | x**2 | write `square(x)`"]),
         (
             "D = (a + b) ** 2.0 + 1",
             &["there is no power operator `**` | (a + b) ** 2.0 | write `square(a + b)`"],

@@ -33,7 +33,6 @@ impl Plain {
     ) -> f32 {
         let mut values: HashMap<ExprId, f32> = HashMap::new();
         let mut factors: HashMap<ExprId, (f32, f32)> = HashMap::new();
-        let truth = |holds: bool| f32::from(u8::from(holds));
         for (id, expr) in self.exprs.iter() {
             let value = match &expr.kind {
                 ExprKind::Number(Number::Float(value)) => *value as f32,
@@ -51,38 +50,12 @@ impl Plain {
                     let (left, right) = (values[a], values[b]);
                     let (of_left, of_right) = match products {
                         Products::Rounded => (None, None),
-                        Products::Contracted => (factors.get(a), factors.get(b)),
+                        Products::Contracted => (factors.get(a).copied(), factors.get(b).copied()),
                     };
-                    match infix {
-                        Infix::Add => match (of_left, of_right) {
-                            (Some((c, d)), _) => c.mul_add(*d, right),
-                            (None, Some((c, d))) => c.mul_add(*d, left),
-                            (None, None) => left + right,
-                        },
-                        Infix::Subtract => match (of_left, of_right) {
-                            (Some((c, d)), _) => c.mul_add(*d, -right),
-                            (None, Some((c, d))) => (-c).mul_add(*d, left),
-                            (None, None) => left - right,
-                        },
-                        Infix::Multiply => {
-                            factors.insert(id, (left, right));
-                            left * right
-                        }
-                        // What underflowed to 0 has lost its sign.
-                        Infix::Divide if right == 0.0 => f32::NAN,
-                        Infix::Divide => left / right,
-                        Infix::Less => truth(left < right),
-                        Infix::LessEqual => truth(left <= right),
-                        Infix::Greater => truth(left > right),
-                        Infix::GreaterEqual => truth(left >= right),
-                        Infix::Equal => truth(left == right),
-                        Infix::NotEqual => truth(left != right),
-                        Infix::And => left * right,
-                        Infix::Or => left.max(right),
-                        Infix::Xor | Infix::ShiftLeft | Infix::ShiftRight => {
-                            unreachable!("not in the expressions of these tests")
-                        }
+                    if *infix == Infix::Multiply {
+                        factors.insert(id, (left, right));
                     }
+                    operate(*infix, (left, of_left), (right, of_right))
                 }
                 ExprKind::Call { function: called, arguments, .. } => {
                     let argument = |place: usize| values[&arguments[place]];
@@ -111,6 +84,40 @@ impl Plain {
             values.insert(id, value);
         }
         values[&self.root]
+    }
+}
+
+/// A value, and the factors that it is the product of, to be contracted.
+type Operand = (f32, Option<(f32, f32)>);
+
+fn operate(infix: Infix, (left, of_left): Operand, (right, of_right): Operand) -> f32 {
+    let truth = |holds: bool| f32::from(u8::from(holds));
+    match infix {
+        Infix::Add => match (of_left, of_right) {
+            (Some((c, d)), _) => c.mul_add(d, right),
+            (None, Some((c, d))) => c.mul_add(d, left),
+            (None, None) => left + right,
+        },
+        Infix::Subtract => match (of_left, of_right) {
+            (Some((c, d)), _) => c.mul_add(d, -right),
+            (None, Some((c, d))) => (-c).mul_add(d, left),
+            (None, None) => left - right,
+        },
+        Infix::Multiply => left * right,
+        // What underflowed to 0 has lost its sign.
+        Infix::Divide if right == 0.0 => f32::NAN,
+        Infix::Divide => left / right,
+        Infix::Less => truth(left < right),
+        Infix::LessEqual => truth(left <= right),
+        Infix::Greater => truth(left > right),
+        Infix::GreaterEqual => truth(left >= right),
+        Infix::Equal => truth(left == right),
+        Infix::NotEqual => truth(left != right),
+        Infix::And => left * right,
+        Infix::Or => left.max(right),
+        Infix::Xor | Infix::ShiftLeft | Infix::ShiftRight => {
+            unreachable!("not in the expressions of these tests")
+        }
     }
 }
 
