@@ -1,4 +1,4 @@
-//! `postlude list`: the kernel library, or the functions of the language, all of them or those that fit what is looked for.
+//! `postlude list`: the kernel library or the functions of the language, all of them or the matches of a search.
 
 use postlude::catalogue::{Entry, FUNCTIONS, Group};
 use postlude::syntax::nearest;
@@ -59,7 +59,7 @@ fn list_kernels(words: &[&str], json: bool) -> Result<(), Failure> {
         let all: Option<Vec<Fit>> = words.iter().map(|word| kernel.fits(word)).collect();
         all.map(|all| all.into_iter().min().unwrap_or(Fit::Word))
     };
-    // Where a kernel has the words whole, those that have them in longer words are not meant.
+    // Kernels that hold the searched words whole hide kernels that hold them inside longer words.
     let best = kernels().iter().filter_map(fits).max();
     let Some(best) = best else { return Err(no_kernel(words).into()) };
     let is_shown = |kernel: &&LibraryKernel| fits(kernel) == Some(best);

@@ -24,7 +24,7 @@ pub struct LibraryKernel {
 }
 
 impl LibraryKernel {
-    /// How well it fits a word that somebody looks for; `None` where it does not.
+    /// How well the kernel matches a searched word; `None` for no match.
     pub fn fits(&self, word: &str) -> Option<Fit> {
         let texts = [self.name, self.description, self.group];
         let mut texts = texts.iter().chain(self.cutlass).map(|text| text.to_lowercase());
@@ -41,7 +41,7 @@ impl LibraryKernel {
     }
 }
 
-/// How a kernel fits what somebody looks for.
+/// How a kernel matches a search.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fit {
     /// It is part of a word.

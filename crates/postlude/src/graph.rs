@@ -310,7 +310,7 @@ impl Graph {
         }
     }
 
-    /// A value with the dims of another one too, the same along those that it lacks.
+    /// A value repeated along the dims of another value that it lacks.
     pub(crate) fn spread(&mut self, value: NodeId, like: NodeId) -> NodeId {
         let (own, wanted) = (self.ty(value).axes, self.ty(like).axes);
         if own.join(wanted) == Some(own) {

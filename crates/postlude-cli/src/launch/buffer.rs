@@ -12,7 +12,7 @@ use crate::files::Stored;
 
 /// What a buffer holds that nobody wrote: nan in every float.
 const POISON: u8 = 0xff;
-/// What labels choose from where nobody says it: any of a byte.
+/// The classes of labels without a range of their own: any of a byte.
 const COUNT: usize = 256;
 /// The word for it.
 pub(super) const POISONED: &str = "poison";

@@ -264,7 +264,7 @@ impl Body<'_> {
         }
     }
 
-    /// An input that is a list of so many elements: its name, its list's dim, and its type with columns in their place.
+    /// An input that is a list of `count` elements: its name, its list's dim, and its type with columns in their place.
     fn declared_as_list(&self, count: usize) -> Option<[String; 3]> {
         let list = Dim::Size(count as u32);
         let is_list =

@@ -15,6 +15,8 @@ use super::views::{
 
 /// Exponentials of less, to base e or 2, and sums of a few of them are within range.
 pub(super) const MOST_EXPONENT: f32 = 80.0;
+/// Differences of exponents of more have no correct digit left.
+const HOPELESS_EXPONENT: f32 = 1e6;
 
 /// The base of the exponentials that may make a value overflow; `None` where there is none.
 pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Base> {
@@ -167,8 +169,13 @@ impl Powers {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Minimum, a, b))
             }
-            // What is chosen by a minimum may be far below the largest exponential.
+            // A minimum, and a maximum beside a negative sum, may choose a value far below the largest exponential.
             Op::Binary(Binary::Minimum, ..) => None,
+            Op::Binary(Binary::Maximum, a, b)
+                if !self.is_positive(graph, a) || !self.is_positive(graph, b) =>
+            {
+                None
+            }
             Op::Binary(Binary::Add | Binary::Subtract | Binary::Maximum, a, b) => {
                 let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                 Some(binary(graph, Binary::Maximum, a, b))
@@ -199,6 +206,11 @@ impl Powers {
             }
             _ => None,
         }
+    }
+
+    /// Whether a value is an exponential or has none, so that a maximum does not pass its exponentials over.
+    fn is_positive(&mut self, graph: &mut Graph, node: NodeId) -> bool {
+        exponent(graph, node).is_some() || !self.has_exponentials(graph, node)
     }
 
     /// The peak of some columns of a value; one that is the same for all of them is theirs.
@@ -279,19 +291,21 @@ impl Powers {
         graph.make(Op::Select(nothing, small, power))
     }
 
-    /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give. So it is for a sum of
-    /// single values as long as its exponentials are within range.
+    /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give. A sum of single values
+    /// is shifted only where its exponentials are out of range and a shift can bring them back.
     pub(super) fn finite_peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
         let peak = self.peak(graph, node)?;
-        let mut unshifted = graph.make(Op::Unary(Unary::IsInf, peak));
-        if !reduces(graph, peak, &mut Fuel::new()) {
-            let size = graph.make(Op::Unary(Unary::Abs, peak));
-            let most = constant(graph, MOST_EXPONENT);
-            let within = binary(graph, Binary::Less, size, most);
-            unshifted = binary(graph, Binary::Or, within, unshifted);
-        }
         let zero = constant(graph, 0.0);
-        Some(graph.make(Op::Select(unshifted, zero, peak)))
+        if reduces(graph, peak, &mut Fuel::new()) {
+            let infinite = graph.make(Op::Unary(Unary::IsInf, peak));
+            return Some(graph.make(Op::Select(infinite, zero, peak)));
+        }
+        let size = graph.make(Op::Unary(Unary::Abs, peak));
+        let [least, most] = [MOST_EXPONENT, HOPELESS_EXPONENT].map(|value| constant(graph, value));
+        let is_out_of_range = binary(graph, Binary::LessEqual, least, size);
+        let is_of_use = binary(graph, Binary::Less, size, most);
+        let shifts = binary(graph, Binary::And, is_out_of_range, is_of_use);
+        Some(graph.make(Op::Select(shifts, peak, zero)))
     }
 
     /// The value divided by the power of `by`.

@@ -284,7 +284,6 @@ impl Factors {
             .filter_map(|node| base_of(graph, *node, fuel))
             .reduce(Base::join)?;
         let mut powers = Powers::new(base);
-        let mut shifted_above: Vec<NodeId> = Vec::new();
         let mut plus: Vec<NodeId> = Vec::new();
         let mut minus: Vec<NodeId> = Vec::new();
         let mut shifts: Vec<NodeId> = Vec::new();
@@ -297,29 +296,11 @@ impl Factors {
                 shifts.push(peak);
             }
         }
-        // What is left of a shift beside an exponential of its own might overflow: those are taken together. Other factors
-        // might make good what vanishes under a shift that is not a sum's own.
-        let alone = self.above.len() == 1 && self.has_no_others(graph);
-        for node in std::mem::take(&mut self.above) {
-            if let Some(x) = powers.exponent(graph, node) {
-                plus.push(x);
-                continue;
-            }
-            let paired = (0..shifts.len())
-                .filter(|_| alone)
-                .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
-            if let Some((place, shifted)) = paired {
-                shifts.remove(place);
-                shifted_above.insert(0, shifted);
-            } else {
-                let peak = powers.finite_peak(graph, node)?;
-                shifted_above.insert(0, powers.shifted(graph, node, peak)?);
-                plus.push(peak);
-            }
-        }
+        let shifted_above = self.shift_above(graph, &mut powers, &mut plus, &mut shifts)?;
         minus.extend(shifts);
-        let reaches_further = !shifted_above.is_empty() && !plus.is_empty() && minus.is_empty();
-        if self.has_no_others(graph) && !reaches_further {
+        if self.has_no_others(graph)
+            && !self.reaches_further(graph, &shifted_above, [&plus, &minus])
+        {
             self.other_above.splice(0..0, shifted_above);
             if let Some(power) = power_of(graph, &powers, &plus, &minus) {
                 let power = (self.other_above.iter())
@@ -338,6 +319,40 @@ impl Factors {
             }
             None => whole(graph),
         })
+    }
+
+    /// The factors above divided by the power of a shift of a sum below or of their own exponents, which are added to `plus`.
+    fn shift_above(
+        &mut self,
+        graph: &mut Graph,
+        powers: &mut Powers,
+        plus: &mut Vec<NodeId>,
+        shifts: &mut Vec<NodeId>,
+    ) -> Option<Vec<NodeId>> {
+        let mut shifted_above: Vec<NodeId> = Vec::new();
+        // Other factors might make good what vanishes under a shift that is not a sum's own.
+        let alone = self.above.len() == 1 && self.has_no_others(graph);
+        let rows = any_row(graph, shifts.iter());
+        for node in std::mem::take(&mut self.above) {
+            if let Some(x) = powers.exponent(graph, node) {
+                plus.push(x);
+                continue;
+            }
+            // What is left of a row's shift beside an exponential of its own might overflow: those are taken together.
+            let own = if alone && rows { None } else { powers.finite_peak(graph, node) };
+            let paired = (0..shifts.len())
+                .filter(|_| alone && own.is_none())
+                .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
+            if let Some((place, shifted)) = paired {
+                shifts.remove(place);
+                shifted_above.insert(0, shifted);
+            } else {
+                let peak = own.or_else(|| powers.finite_peak(graph, node))?;
+                shifted_above.insert(0, powers.shifted(graph, node, peak)?);
+                plus.push(peak);
+            }
+        }
+        Some(shifted_above)
     }
 
     /// The product with half of the exponent on either side.
@@ -359,6 +374,19 @@ impl Factors {
             weights.iter().fold(root, |root, weight| powers.finite_where_zero(graph, root, *weight))
         });
         self.balanced(graph, root, shifted_above)
+    }
+
+    /// Whether the power that shifts leave may be out of range where its product with the shifted sums is not.
+    fn reaches_further(
+        &self,
+        graph: &Graph,
+        shifted_above: &[NodeId],
+        [plus, minus]: [&[NodeId]; 2],
+    ) -> bool {
+        if any_row(graph, plus.iter().chain(minus)) {
+            return !shifted_above.is_empty() && !plus.is_empty() && minus.is_empty();
+        }
+        !shifted_above.is_empty() || !self.shifted_below.is_empty()
     }
 
     /// Whether nothing but exponentials and their sums is multiplied.
@@ -430,17 +458,22 @@ impl Factors {
     }
 }
 
+/// Whether some exponent is of a whole row.
+fn any_row<'a>(graph: &Graph, mut exponents: impl Iterator<Item = &'a NodeId>) -> bool {
+    exponents.any(|exponent| reduces(graph, *exponent, &mut Fuel::new()))
+}
+
 /// Whether no exponential is out of range, so that the text is right as it stands; `None` for exponents of whole rows, which
 /// are not worth computing both.
 fn within_range<'a>(
     graph: &mut Graph,
-    exponents: impl Iterator<Item = &'a NodeId>,
+    exponents: impl Iterator<Item = &'a NodeId> + Clone,
 ) -> Option<NodeId> {
+    if any_row(graph, exponents.clone()) {
+        return None;
+    }
     let mut all: Option<NodeId> = None;
     for &exponent in exponents {
-        if reduces(graph, exponent, &mut Fuel::new()) {
-            return None;
-        }
         let size = graph.make(Op::Unary(Unary::Abs, exponent));
         let most = constant(graph, MOST_EXPONENT);
         let within = binary(graph, Binary::Less, size, most);

@@ -264,7 +264,7 @@ pub(super) fn pair_of(
             _ => return None,
         },
     };
-    // A part has columns of its own where its tensors have those that were split.
+    // A part has its own columns; its tensors have the columns of the whole.
     let own = dims(id);
     let is_known = |dim: &&Dim| pair.iter().any(|one| one.same_base(dim));
     let [first, second] = pair.each_ref().map(|dim| {

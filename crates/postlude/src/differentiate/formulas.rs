@@ -15,7 +15,7 @@ pub(super) fn written(function: &str) -> Option<&'static str> {
     WRITTEN.contains(&function).then(|| derivative(function, 1))?
 }
 
-/// The derivative of a function in its first argument, which has so many of them.
+/// The derivative of a function with this number of arguments, in its first argument.
 pub(super) fn derivative(function: &str, arguments: usize) -> Option<&'static str> {
     let entry = catalogue::find(function)?;
     match (function, entry.derivative) {

@@ -25,7 +25,7 @@ pub fn claim_threads() {
     });
 }
 
-/// How many of so many threads the system gives at a time.
+/// How many of the requested threads the system starts at a time.
 fn granted(wanted: usize) -> usize {
     let mut waiting: Vec<JoinHandle<()>> = Vec::new();
     let mut senders = Vec::new();

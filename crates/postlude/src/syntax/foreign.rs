@@ -142,7 +142,7 @@ pub(crate) fn word(name: &str) -> Option<Instead> {
     WORDS.contains(&name).then(|| Instead::Write(name.to_owned()))
 }
 
-/// The call of a function of this language, as short as it can be said: `clamp(x, min=0)` is `maximum(x, 0)`.
+/// The shortest call of this language with the same value: `clamp(x, min=0)` is `maximum(x, 0)`.
 pub(crate) fn of_entry(entry: &Entry, arguments: &[Written], dims: &[String]) -> Option<String> {
     if let Some(norm) = affine_norm(entry.name, arguments, dims) {
         return Some(norm);

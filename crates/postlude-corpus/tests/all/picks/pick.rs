@@ -214,8 +214,8 @@ impl Pick {
         })
     }
 
-    /// Small sizes at which it runs: one dim after the other as small as it can be, those that products sum over last, so that
-    /// tiles are few and a CTA goes around its ring in them.
+    /// Small sizes of the pick: the dims are made as small as the schedule takes, contracted dims last, so that tiles are few
+    /// and a CTA still goes around its ring.
     fn smaller(&self) -> Sizes {
         let mut sizes = self.case.sizes.clone();
         let inner: BTreeSet<String> =

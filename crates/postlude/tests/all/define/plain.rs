@@ -173,6 +173,8 @@ fn elementary(name: &str, x: f32) -> f32 {
     let value = match name {
         "sqrt" => x.sqrt(),
         "rsqrt" => 1.0 / x.sqrt(),
+        // As a quotient by 0.
+        "rcp" if x == 0.0 => f64::NAN,
         "rcp" => 1.0 / x,
         "exp" => x.exp(),
         "exp2" => x.exp2(),

@@ -21,7 +21,7 @@ impl Textbook {
         Textbook { exprs, root }
     }
 
-    /// The number nearest to the only value, computed with so many bits; `None` where a part of it is not finite.
+    /// The single value, computed with `bits` bits and rounded to f64; `None` if a part of the expression is not finite.
     pub(crate) fn finite(&self, bits: usize, names: &[(&str, &[f64])]) -> Option<f64> {
         with_bits(bits, || {
             let rows = self.rows(names);

@@ -58,7 +58,7 @@ impl Array {
         self.axes.iter().find(|axis| axis.name == name)
     }
 
-    /// The elements in the order of these dims; repeated along those that it lacks.
+    /// The elements in the order of these dims, repeated along dims that the array lacks.
     pub(super) fn ordered(&self, axes: &[Axis]) -> Array {
         Array::filled(axes.to_vec(), |place| self.at(axes, place))
     }
@@ -88,7 +88,7 @@ pub(super) fn meet(arrays: &[&Array]) -> Vec<Axis> {
     axes
 }
 
-/// The part that a column is in, and which of its columns that is; equal parts alternate after so many columns.
+/// The part of a column, and the column's index in the part; equal parts alternate after `length` columns.
 pub(super) fn source(columns: &[Axis], length: Option<usize>, index: usize) -> (usize, usize) {
     if let Some(length) = length {
         let run = length * columns.len();
