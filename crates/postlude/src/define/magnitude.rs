@@ -150,7 +150,8 @@ impl Powers {
             Op::Unary(Unary::Negate, a) => self.peak(graph, a),
             Op::Binary(Binary::Divide, a, b) => {
                 self.may_weigh(graph, b)?;
-                self.peak(graph, a)
+                let inner = self.peak(graph, a)?;
+                Some(self.peak_of_multiple(graph, inner, number(graph, b).map(|b| 1.0 / b)))
             }
             Op::Binary(Binary::Multiply, a, b) => {
                 match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
@@ -257,8 +258,8 @@ impl Powers {
         weight: NodeId,
     ) -> Option<NodeId> {
         let inner = self.peak(graph, terms)?;
-        if number(graph, weight).is_some() || matches!(graph[weight].op, Op::Extent(_)) {
-            return Some(inner);
+        if is_known_size(graph, weight) {
+            return Some(self.peak_of_multiple(graph, inner, number(graph, weight)));
         }
         self.may_weigh(graph, weight)?;
         self.weighted = true;
@@ -270,8 +271,20 @@ impl Powers {
     /// Whether a peak may leave this factor out: any factor of the terms of a reduction, which are of one size, but beside
     /// another summand only a constant. A term may be small for all of its exponent, and what is added to it would vanish.
     fn may_weigh(&self, graph: &Graph, factor: NodeId) -> Option<()> {
-        let known = number(graph, factor).is_some() || matches!(graph[factor].op, Op::Extent(_));
-        (known || self.reductions > 0).then_some(())
+        (is_known_size(graph, factor) || self.reductions > 0).then_some(())
+    }
+
+    /// The peak of a multiple: a factor far from 1 is a power of its own.
+    fn peak_of_multiple(&self, graph: &mut Graph, peak: NodeId, factor: Option<f32>) -> NodeId {
+        let power = factor.map_or(0.0, |factor| match self.base {
+            Base::Natural => factor.abs().ln(),
+            Base::Two => factor.abs().log2(),
+        });
+        if !power.is_finite() || power.abs() < 10.0 {
+            return peak;
+        }
+        let power = constant(graph, power);
+        binary(graph, Binary::Add, peak, power)
     }
 
     /// A power that may overflow where its weight is 0, so that their product is 0 there; nan stays nan.
@@ -281,8 +294,7 @@ impl Powers {
         power: NodeId,
         weight: NodeId,
     ) -> NodeId {
-        let counts = number(graph, weight).is_some() || matches!(graph[weight].op, Op::Extent(_));
-        if !self.weighted || counts {
+        if !self.weighted || is_known_size(graph, weight) {
             return power;
         }
         let (zero, one) = (constant(graph, 0.0), constant(graph, 1.0));
@@ -438,6 +450,12 @@ impl Powers {
         };
         Some(binary(graph, Binary::Multiply, a, b))
     }
+}
+
+/// Whether a factor is neither far below nor far above 1 where it is not 0, or a constant.
+fn is_known_size(graph: &Graph, factor: NodeId) -> bool {
+    number(graph, factor).is_some()
+        || matches!(graph[factor].op, Op::Extent(_) | Op::Unary(Unary::Sign, _))
 }
 
 /// Whether a peak is one of reduced values.

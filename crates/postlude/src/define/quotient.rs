@@ -25,6 +25,13 @@ struct Factors {
     negative: bool,
 }
 
+/// Sums that were divided by a power.
+struct Shifted {
+    sums: Vec<NodeId>,
+    /// Whether they are in range: a value that is divided by the power of another one may vanish.
+    fits: bool,
+}
+
 /// Products and quotients of exponentials and their sums.
 pub(super) fn quotient_of_exponentials(graph: &mut Graph, op: &Op) -> Option<NodeId> {
     let mut fuel = Fuel::new();
@@ -296,7 +303,8 @@ impl Factors {
                 shifts.push(peak);
             }
         }
-        let shifted_above = self.shift_above(graph, &mut powers, &mut plus, &mut shifts)?;
+        let Shifted { sums: shifted_above, fits } =
+            self.shift_above(graph, &mut powers, &mut plus, &mut shifts)?;
         minus.extend(shifts);
         if self.has_no_others(graph)
             && !self.reaches_further(graph, &shifted_above, [&plus, &minus])
@@ -307,7 +315,8 @@ impl Factors {
                     .fold(power, |power, weight| powers.finite_where_zero(graph, power, *weight));
                 self.other_above.insert(0, power);
             }
-            return Some(self.node(graph));
+            let whole = self.node(graph);
+            return Some(if fits { whole } else { unless_out_of_range(graph, op, whole) });
         }
         let whole =
             |graph: &mut Graph| self.halved(graph, &mut powers, [&plus, &minus], shifted_above);
@@ -328,8 +337,9 @@ impl Factors {
         powers: &mut Powers,
         plus: &mut Vec<NodeId>,
         shifts: &mut Vec<NodeId>,
-    ) -> Option<Vec<NodeId>> {
+    ) -> Option<Shifted> {
         let mut shifted_above: Vec<NodeId> = Vec::new();
+        let mut fits = true;
         // Other factors might make good what vanishes under a shift that is not a sum's own.
         let alone = self.above.len() == 1 && self.has_no_others(graph);
         let rows = any_row(graph, shifts.iter());
@@ -345,6 +355,7 @@ impl Factors {
                 .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
             if let Some((place, shifted)) = paired {
                 shifts.remove(place);
+                fits &= rows;
                 shifted_above.insert(0, shifted);
             } else {
                 let peak = own.or_else(|| powers.finite_peak(graph, node))?;
@@ -352,7 +363,7 @@ impl Factors {
                 plus.push(peak);
             }
         }
-        Some(shifted_above)
+        Some(Shifted { sums: shifted_above, fits })
     }
 
     /// The product with half of the exponent on either side.
@@ -480,6 +491,20 @@ fn within_range<'a>(
         all = Some(all.map_or(within, |all| binary(graph, Binary::And, all, within)));
     }
     all
+}
+
+/// The operation as it stands where its operands are in range, else the whole.
+fn unless_out_of_range(graph: &mut Graph, op: &Op, whole: NodeId) -> NodeId {
+    let [least, most] = [f32::MIN_POSITIVE, f32::MAX].map(|value| constant(graph, value));
+    let operands: Vec<NodeId> = op.operands().collect();
+    let plain = graph.make(op.clone());
+    operands.into_iter().fold(plain, |chosen, operand| {
+        let size = graph.make(Op::Unary(Unary::Abs, operand));
+        let above = binary(graph, Binary::LessEqual, least, size);
+        let below = binary(graph, Binary::LessEqual, size, most);
+        let within = binary(graph, Binary::And, above, below);
+        graph.make(Op::Select(within, chosen, whole))
+    })
 }
 
 /// Whether the factors of a product may be taken with others: the square of a value that the text computes is in range

@@ -54,13 +54,22 @@ impl fmt::Display for Nest {
 }
 
 impl Nest {
-    fn parts(&self) -> &[Nest] {
+    pub(super) fn parts(&self) -> &[Nest] {
         match self {
             Nest::Leaf(_) | Nest::Number(_) => &[],
             Nest::Call(_, parts) => parts,
             Nest::Infix(_, parts) => &parts[..],
             Nest::Choice(_, parts) => &parts[..],
         }
+    }
+
+    /// The calls in it of functions that jump.
+    pub(super) fn parts_that_jump(&self) -> Vec<&Nest> {
+        let mut all: Vec<&Nest> = self.parts().iter().flat_map(Nest::parts_that_jump).collect();
+        if matches!(self, Nest::Call("floor" | "ceil" | "round" | "trunc" | "sign", _)) {
+            all.push(self);
+        }
+        all
     }
 
     fn parts_mut(&mut self) -> &mut [Nest] {
