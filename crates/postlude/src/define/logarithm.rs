@@ -17,7 +17,7 @@ use super::softmax::complement;
 use super::stabilise::stabilise;
 use super::views::{
     Fuel, are_opposite, binary, call, called, called_over, called_with_two, constant, difference,
-    exponent, is_float, is_peak, multiple, negate, number, scaled, square, unary,
+    exponent, is_float, is_peak, multiple, negate, number, scaled, square, text, unary,
 };
 use structure::{log_of_choice, log_of_concat, log_of_pick, log_of_reduction};
 use terms::Log;
@@ -65,6 +65,7 @@ fn log_of(graph: &mut Graph, node: NodeId, unknown: Unknown, fuel: &mut Fuel) ->
         let others = call(graph, "log_sum_of_other_exps", Some(over), &[x]);
         return Some(Log::known(vec![(1.0, others), (-1.0, total)], false));
     }
+    let node = text(graph, node).unwrap_or(node);
     match graph[node].op.clone() {
         Op::Constant(value) => {
             let value = value.as_f32().filter(|value| *value > 0.0 && value.is_finite())?;
@@ -345,6 +346,7 @@ fn gather_factors(
     fuel: &mut Fuel,
 ) -> Option<()> {
     fuel.burn()?;
+    let node = text(graph, node).unwrap_or(node);
     match graph[node].op {
         Op::Binary(Binary::Multiply, a, b) => {
             gather_factors(graph, a, power, factors, fuel)?;

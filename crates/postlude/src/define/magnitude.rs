@@ -4,13 +4,14 @@
 //! exceeds ([`peak`]), and the node divided by the power of any exponent ([`shifted`]), whose exponentials then neither
 //! overflow nor all vanish. Invariant: both are equal to what they stand for in exact arithmetic.
 
+use std::collections::BTreeSet;
 use std::f64::consts::LN_2;
 
 use crate::graph::{Axes, Binary, Fold, Graph, NodeId, Op, Over, Unary};
 
 use super::views::{
     Base, Fuel, binary, call, called, called_over, called_with_two, constant, exponent, folds_as,
-    is_float, is_peak, multiple, negate, number, varies,
+    is_float, is_peak, multiple, negate, number, text, varies,
 };
 
 /// Exponentials of less, to base e or 2, and sums of a few of them are within range.
@@ -49,7 +50,8 @@ pub(super) fn base_of(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> Option<Ba
         Op::Concat(_, ref parts) => {
             parts.iter().filter_map(|part| base_of(graph, *part, fuel)).reduce(Base::join)
         }
-        Op::Call(ref call, _) => match call.function {
+        Op::Call(ref call, ref arguments) => match call.function {
+            "unless_out_of_range" => base_of(graph, arguments[0], fuel),
             "exp_of_difference"
             | "exp_of_sum"
             | "exp_of_product"
@@ -98,8 +100,11 @@ impl Powers {
         Powers { base, fuel: Fuel::new(), weighted: false, reductions: 0 }
     }
 
-    fn has_exponentials(&mut self, graph: &Graph, node: NodeId) -> bool {
-        base_of(graph, node, &mut self.fuel).is_some()
+    /// Whether it has; `None` where that would take too long to say.
+    fn has_exponentials(&mut self, graph: &Graph, node: NodeId) -> Option<bool> {
+        let found = base_of(graph, node, &mut self.fuel).is_some();
+        self.fuel.burn()?;
+        Some(found)
     }
 
     /// The exponent of an exponential, in this base.
@@ -136,7 +141,7 @@ impl Powers {
     /// An exponent that no exponential in the value exceeds; 0 for what has none, minus infinity for 0.
     pub(super) fn peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
         self.fuel.burn()?;
-        if !self.has_exponentials(graph, node) {
+        if !self.has_exponentials(graph, node)? {
             let value = if number(graph, node) == Some(0.0) { f32::NEG_INFINITY } else { 0.0 };
             return Some(constant(graph, value));
         }
@@ -154,7 +159,7 @@ impl Powers {
                 Some(self.peak_of_multiple(graph, inner, number(graph, b).map(|b| 1.0 / b)))
             }
             Op::Binary(Binary::Multiply, a, b) => {
-                match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
+                match (self.has_exponentials(graph, a)?, self.has_exponentials(graph, b)?) {
                     (true, true) => {
                         let (a, b) = (self.peak(graph, a)?, self.peak(graph, b)?);
                         Some(binary(graph, Binary::Add, a, b))
@@ -191,6 +196,9 @@ impl Powers {
             }
             Op::Reduce(fold, over, terms) => self.peak_of_reduction(graph, fold, over, terms),
             Op::Call(..) => {
+                if let Some(text) = text(graph, node) {
+                    return self.peak(graph, text);
+                }
                 let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
                 Some(graph.make(Op::Reduce(Fold::Max, over, x)))
             }
@@ -211,7 +219,7 @@ impl Powers {
 
     /// Whether a value is an exponential or has none, so that a maximum does not pass its exponentials over.
     fn is_positive(&mut self, graph: &mut Graph, node: NodeId) -> bool {
-        exponent(graph, node).is_some() || !self.has_exponentials(graph, node)
+        exponent(graph, node).is_some() || self.has_exponentials(graph, node) == Some(false)
     }
 
     /// The peak of some columns of a value; one that is the same for all of them is theirs.
@@ -304,20 +312,30 @@ impl Powers {
     }
 
     /// [`Powers::peak`], 0 where it is infinite: what is left is then what the naive form would give. A sum of single values
-    /// is shifted only where its exponentials are out of range and a shift can bring them back.
+    /// is shifted only where its exponentials are out of range.
     pub(super) fn finite_peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
+        let peak = self.bounded_peak(graph, node)?;
+        if reduces(graph, peak) {
+            return Some(peak);
+        }
+        let (least, zero) = (constant(graph, MOST_EXPONENT), constant(graph, 0.0));
+        let size = graph.make(Op::Unary(Unary::Abs, peak));
+        let is_out_of_range = binary(graph, Binary::LessEqual, least, size);
+        Some(graph.make(Op::Select(is_out_of_range, peak, zero)))
+    }
+
+    /// The peak, 0 where a shift by it is of no use.
+    fn bounded_peak(&mut self, graph: &mut Graph, node: NodeId) -> Option<NodeId> {
         let peak = self.peak(graph, node)?;
         let zero = constant(graph, 0.0);
-        if reduces(graph, peak, &mut Fuel::new()) {
+        if reduces(graph, peak) {
             let infinite = graph.make(Op::Unary(Unary::IsInf, peak));
             return Some(graph.make(Op::Select(infinite, zero, peak)));
         }
-        let size = graph.make(Op::Unary(Unary::Abs, peak));
-        let [least, most] = [MOST_EXPONENT, HOPELESS_EXPONENT].map(|value| constant(graph, value));
-        let is_out_of_range = binary(graph, Binary::LessEqual, least, size);
+        let (most, size) =
+            (constant(graph, HOPELESS_EXPONENT), graph.make(Op::Unary(Unary::Abs, peak)));
         let is_of_use = binary(graph, Binary::Less, size, most);
-        let shifts = binary(graph, Binary::And, is_out_of_range, is_of_use);
-        Some(graph.make(Op::Select(shifts, peak, zero)))
+        Some(graph.make(Op::Select(is_of_use, peak, zero)))
     }
 
     /// The value divided by the power of `by`.
@@ -328,7 +346,7 @@ impl Powers {
         by: NodeId,
     ) -> Option<NodeId> {
         self.fuel.burn()?;
-        if !self.has_exponentials(graph, node) {
+        if !self.has_exponentials(graph, node)? {
             return Some(self.shifted_plain(graph, node, by));
         }
         if let Some(x) = self.exponent(graph, node) {
@@ -366,7 +384,7 @@ impl Powers {
                 let inner = self.shifted(graph, a, double)?;
                 Some(graph.make(Op::Unary(Unary::Sqrt, inner)))
             }
-            Op::Call(..) => self.shifted_others(graph, node, by),
+            Op::Call(..) => self.shifted_call(graph, node, by),
             Op::Select(condition, a, b) => {
                 let (a, b) = (self.shifted(graph, a, by)?, self.shifted(graph, b, by)?);
                 Some(graph.make(Op::Select(condition, a, b)))
@@ -415,8 +433,11 @@ impl Powers {
         }
     }
 
-    /// A sum of exponentials without one of them, each divided.
-    fn shifted_others(&self, graph: &mut Graph, node: NodeId, by: NodeId) -> Option<NodeId> {
+    /// A sum of exponentials without one of them, each divided, or a product that was rewritten before.
+    fn shifted_call(&mut self, graph: &mut Graph, node: NodeId, by: NodeId) -> Option<NodeId> {
+        if let Some(text) = text(graph, node) {
+            return self.shifted(graph, text, by);
+        }
         let (over, x) = called_over(graph, node, "sum_of_other_exps")?;
         let axes = graph.ty(x).axes;
         if self.base != Base::Natural || varies(graph, by, over, axes) {
@@ -433,9 +454,9 @@ impl Powers {
         b: NodeId,
         by: NodeId,
     ) -> Option<NodeId> {
-        let (a, b) = match (self.has_exponentials(graph, a), self.has_exponentials(graph, b)) {
+        let (a, b) = match (self.has_exponentials(graph, a)?, self.has_exponentials(graph, b)?) {
             (true, true) => {
-                let peak = self.finite_peak(graph, a)?;
+                let peak = self.bounded_peak(graph, a)?;
                 let rest = binary(graph, Binary::Subtract, by, peak);
                 (self.shifted(graph, a, peak)?, self.shifted(graph, b, rest)?)
             }
@@ -459,10 +480,18 @@ fn is_known_size(graph: &Graph, factor: NodeId) -> bool {
 }
 
 /// Whether a peak is one of reduced values.
-pub(super) fn reduces(graph: &Graph, peak: NodeId, fuel: &mut Fuel) -> bool {
-    fuel.burn().is_none()
-        || matches!(graph[peak].op, Op::Reduce(..))
-        || graph[peak].op.operands().any(|operand| reduces(graph, operand, fuel))
+pub(super) fn reduces(graph: &Graph, peak: NodeId) -> bool {
+    let mut left = vec![peak];
+    let mut seen = BTreeSet::new();
+    while let Some(node) = left.pop() {
+        if matches!(graph[node].op, Op::Reduce(..)) {
+            return true;
+        }
+        if seen.insert(node) {
+            left.extend(graph[node].op.operands());
+        }
+    }
+    false
 }
 
 fn same_axes(graph: &Graph, node: NodeId, axes: Axes) -> bool {

@@ -6,11 +6,11 @@
 
 use crate::graph::{Binary, Fold, Graph, NodeId, Op, Over, Unary};
 
-use super::magnitude::{MOST_EXPONENT, Powers, base_of, reduces};
+use super::magnitude::{Powers, base_of, reduces};
 use super::stabilise::stabilise;
 use super::views::{
     Base, Fuel, are_opposite, binary, call, called, called_with_two, constant, difference,
-    exponent, is_float, multiple, negate, number, unary,
+    exponent, is_float, multiple, negate, number, text, unary,
 };
 
 /// The factors of a product: factors with exponentials, and the others.
@@ -23,13 +23,6 @@ struct Factors {
     /// Sums below that were divided by their largest exponential.
     shifted_below: Vec<NodeId>,
     negative: bool,
-}
-
-/// Sums that were divided by a power.
-struct Shifted {
-    sums: Vec<NodeId>,
-    /// Whether they are in range: a value that is divided by the power of another one may vanish.
-    fits: bool,
 }
 
 /// Products and quotients of exponentials and their sums.
@@ -149,6 +142,7 @@ fn exponents_of_difference(graph: &mut Graph, node: NodeId) -> Option<(NodeId, N
 impl Factors {
     fn gather(&mut self, graph: &Graph, node: NodeId, below: bool, fuel: &mut Fuel) -> Option<()> {
         fuel.burn()?;
+        let node = text(graph, node).unwrap_or(node);
         let mut holds = |node: NodeId| holds_exponentials(graph, node, fuel);
         match graph[node].op {
             Op::Unary(Unary::Negate, a) if holds(a) => {
@@ -286,6 +280,9 @@ impl Factors {
         if let Some(node) = self.take_softmax(graph) {
             return Some(node);
         }
+        if self.is_balanced(graph, op) {
+            return None;
+        }
         let fuel = &mut Fuel::new();
         let base = (self.above.iter().chain(&self.below))
             .filter_map(|node| base_of(graph, *node, fuel))
@@ -303,31 +300,27 @@ impl Factors {
                 shifts.push(peak);
             }
         }
-        let Shifted { sums: shifted_above, fits } =
-            self.shift_above(graph, &mut powers, &mut plus, &mut shifts)?;
+        let shifted_above = self.shift_above(graph, &mut powers, &mut plus, &mut shifts)?;
         minus.extend(shifts);
-        if self.has_no_others(graph)
-            && !self.reaches_further(graph, &shifted_above, [&plus, &minus])
-        {
+        let rows = any_row(graph, plus.iter().chain(&minus));
+        let has_sums = !shifted_above.is_empty() || !self.shifted_below.is_empty();
+        // The power that the shifts of rows leave is in range where its product with the shifted sums is, but for a product
+        // of both above.
+        let in_range = match rows {
+            true => shifted_above.is_empty() || plus.is_empty() || !minus.is_empty(),
+            false => !has_sums,
+        };
+        if self.has_no_others(graph) && in_range {
             self.other_above.splice(0..0, shifted_above);
             if let Some(power) = power_of(graph, &powers, &plus, &minus) {
                 let power = (self.other_above.iter())
                     .fold(power, |power, weight| powers.finite_where_zero(graph, power, *weight));
                 self.other_above.insert(0, power);
             }
-            let whole = self.node(graph);
-            return Some(if fits { whole } else { unless_out_of_range(graph, op, whole) });
+            return Some(self.node(graph));
         }
-        let whole =
-            |graph: &mut Graph| self.halved(graph, &mut powers, [&plus, &minus], shifted_above);
-        Some(match within_range(graph, plus.iter().chain(&minus)) {
-            Some(within) => {
-                let whole = whole(graph);
-                let plain = graph.make(op.clone());
-                graph.make(Op::Select(within, plain, whole))
-            }
-            None => whole(graph),
-        })
+        let whole = self.halved(graph, &mut powers, [&plus, &minus], shifted_above);
+        Some(if rows { whole } else { unless_out_of_range(graph, op, whole) })
     }
 
     /// The factors above divided by the power of a shift of a sum below or of their own exponents, which are added to `plus`.
@@ -337,9 +330,8 @@ impl Factors {
         powers: &mut Powers,
         plus: &mut Vec<NodeId>,
         shifts: &mut Vec<NodeId>,
-    ) -> Option<Shifted> {
+    ) -> Option<Vec<NodeId>> {
         let mut shifted_above: Vec<NodeId> = Vec::new();
-        let mut fits = true;
         // Other factors might make good what vanishes under a shift that is not a sum's own.
         let alone = self.above.len() == 1 && self.has_no_others(graph);
         let rows = any_row(graph, shifts.iter());
@@ -355,7 +347,6 @@ impl Factors {
                 .find_map(|place| Some((place, powers.shifted(graph, node, shifts[place])?)));
             if let Some((place, shifted)) = paired {
                 shifts.remove(place);
-                fits &= rows;
                 shifted_above.insert(0, shifted);
             } else {
                 let peak = own.or_else(|| powers.finite_peak(graph, node))?;
@@ -363,7 +354,7 @@ impl Factors {
                 plus.push(peak);
             }
         }
-        Some(Shifted { sums: shifted_above, fits })
+        Some(shifted_above)
     }
 
     /// The product with half of the exponent on either side.
@@ -387,17 +378,12 @@ impl Factors {
         self.balanced(graph, root, shifted_above)
     }
 
-    /// Whether the power that shifts leave may be out of range where its product with the shifted sums is not.
-    fn reaches_further(
-        &self,
-        graph: &Graph,
-        shifted_above: &[NodeId],
-        [plus, minus]: [&[NodeId]; 2],
-    ) -> bool {
-        if any_row(graph, plus.iter().chain(minus)) {
-            return !shifted_above.is_empty() && !plus.is_empty() && minus.is_empty();
-        }
-        !shifted_above.is_empty() || !self.shifted_below.is_empty()
+    /// Whether the operation multiplies an exponential by a multiple of it, which is in range where the whole is.
+    fn is_balanced(&self, graph: &Graph, op: &Op) -> bool {
+        let is_constant = |node: &NodeId| number(graph, *node).is_some();
+        matches!((&self.above[..], op), ([a, b], Op::Binary(Binary::Multiply, c, d)) if a == b && (a == c || a == d))
+            && self.below.is_empty()
+            && self.other_above.iter().chain(&self.other_below).all(is_constant)
     }
 
     /// Whether nothing but exponentials and their sums is multiplied.
@@ -416,8 +402,8 @@ impl Factors {
         shifted_above: Vec<NodeId>,
     ) -> NodeId {
         let above = std::mem::take(&mut self.other_above);
-        let mut below = std::mem::take(&mut self.other_below);
-        below.append(&mut self.shifted_below);
+        let mut below = std::mem::take(&mut self.shifted_below);
+        below.append(&mut self.other_below);
         let above = [shifted_above, above].concat();
         let (first, second) = above.split_at(above.len().div_ceil(2));
         // A quotient of two others stays together: one of them alone may be the reciprocal of a denormal.
@@ -471,40 +457,15 @@ impl Factors {
 
 /// Whether some exponent is of a whole row.
 fn any_row<'a>(graph: &Graph, mut exponents: impl Iterator<Item = &'a NodeId>) -> bool {
-    exponents.any(|exponent| reduces(graph, *exponent, &mut Fuel::new()))
-}
-
-/// Whether no exponential is out of range, so that the text is right as it stands; `None` for exponents of whole rows, which
-/// are not worth computing both.
-fn within_range<'a>(
-    graph: &mut Graph,
-    exponents: impl Iterator<Item = &'a NodeId> + Clone,
-) -> Option<NodeId> {
-    if any_row(graph, exponents.clone()) {
-        return None;
-    }
-    let mut all: Option<NodeId> = None;
-    for &exponent in exponents {
-        let size = graph.make(Op::Unary(Unary::Abs, exponent));
-        let most = constant(graph, MOST_EXPONENT);
-        let within = binary(graph, Binary::Less, size, most);
-        all = Some(all.map_or(within, |all| binary(graph, Binary::And, all, within)));
-    }
-    all
+    exponents.any(|exponent| reduces(graph, *exponent))
 }
 
 /// The operation as it stands where its operands are in range, else the whole.
 fn unless_out_of_range(graph: &mut Graph, op: &Op, whole: NodeId) -> NodeId {
-    let [least, most] = [f32::MIN_POSITIVE, f32::MAX].map(|value| constant(graph, value));
     let operands: Vec<NodeId> = op.operands().collect();
-    let plain = graph.make(op.clone());
-    operands.into_iter().fold(plain, |chosen, operand| {
-        let size = graph.make(Op::Unary(Unary::Abs, operand));
-        let above = binary(graph, Binary::LessEqual, least, size);
-        let below = binary(graph, Binary::LessEqual, size, most);
-        let within = binary(graph, Binary::And, above, below);
-        graph.make(Op::Select(within, chosen, whole))
-    })
+    let [a, b] = [operands[0], operands[operands.len() - 1]];
+    let text = graph.make(op.clone());
+    call(graph, "unless_out_of_range", None, &[text, whole, a, b])
 }
 
 /// Whether the factors of a product may be taken with others: the square of a value that the text computes is in range
@@ -527,6 +488,7 @@ fn holds_exponentials(graph: &Graph, node: NodeId, fuel: &mut Fuel) -> bool {
     if fuel.burn().is_none() {
         return false;
     }
+    let node = text(graph, node).unwrap_or(node);
     match graph[node].op {
         Op::Binary(Binary::Multiply | Binary::Divide, a, b) => {
             holds_exponentials(graph, a, fuel) || holds_exponentials(graph, b, fuel)

@@ -75,6 +75,11 @@ pub(super) fn called(graph: &Graph, node: NodeId, function: &str) -> Option<Node
     (call.function == function && !call.grad).then(|| arguments[0])
 }
 
+/// The text of a product or quotient that was rewritten for what is out of range.
+pub(super) fn text(graph: &Graph, node: NodeId) -> Option<NodeId> {
+    called(graph, node, "unless_out_of_range")
+}
+
 /// What a function of the basis runs along, and its argument.
 pub(super) fn called_over(graph: &Graph, node: NodeId, function: &str) -> Option<(Over, NodeId)> {
     match &graph[node].op {

@@ -232,6 +232,11 @@ fn sigmoid(x: &Real) -> Real {
 
 /// By Newton's method from the nearest f64: digits double with every step.
 fn arc_tangent(x: &Real) -> Real {
+    if x.to_f64().abs() > 1.0 {
+        let quarter = Real::pi() / 2.0;
+        let rest = arc_tangent(&(Real::from(1.0) / x));
+        return if x.to_f64() > 0.0 { quarter - rest } else { -quarter - rest };
+    }
     let mut angle = Real::from(x.to_f64().atan());
     for _ in 0..6 {
         let tangent = angle.sin() / angle.cos();
