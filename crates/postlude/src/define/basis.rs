@@ -54,7 +54,7 @@ const BASIS: &[Basis] = &[
     basis("sum_of_other_exps", &["x"], "where(exp(x) < 0.6 * sum(exp(x), dim), sum(exp(x), dim) - exp(x), sum(where(x == max(x, dim), 0.0, exp(x)), dim))"),
     basis("log_sum_of_other_exps", &["x"], "where((x == max(x, dim)) & !(softmax(x, dim) < 0.6), logsumexp(where(x == max(x, dim), -inf, x), dim), logsumexp(x, dim) + log1p(-softmax(x, dim)))"),
     // Rewritten, a text is never less accurate: it stands where what it multiplies is a normal number.
-    basis("unless_out_of_range", &["text", "whole", "a", "b"], "where((abs(a) >= 1.1754943508222875e-38) & (abs(a) <= 3.4028234663852886e38) & (abs(b) >= 1.1754943508222875e-38) & (abs(b) <= 3.4028234663852886e38), text, where(whole == whole, whole, text))"),
+    basis("unless_out_of_range", &["text", "whole", "a", "b"], "where((abs(a) >= 1.1754943508222875e-38) & (abs(a) <= 3.4028234663852886e38) & (abs(b) >= 1.1754943508222875e-38) & (abs(b) <= 3.4028234663852886e38), text, where((abs(whole) <= 3.4028234663852886e38) | (text != text), whole, text))"),
     basis("log_softplus", &["x"], "where(x < -20.0, x, log(softplus(x)))"),
 ];
 
