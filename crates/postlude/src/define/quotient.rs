@@ -300,9 +300,10 @@ impl Factors {
                 shifts.push(peak);
             }
         }
+        let below = shifts.clone();
         let shifted_above = self.shift_above(graph, &mut powers, &mut plus, &mut shifts)?;
+        let rows = any_row(graph, plus.iter().chain(&minus).chain(&below));
         minus.extend(shifts);
-        let rows = any_row(graph, plus.iter().chain(&minus));
         let has_sums = !shifted_above.is_empty() || !self.shifted_below.is_empty();
         // The power that the shifts of rows leave is in range where its product with the shifted sums is, but for a product
         // of both above.
