@@ -134,7 +134,7 @@ impl Machine<'_> {
         match &mut operation.work {
             Work::Load { receiver, to, barrier, from } => {
                 self.deliver(copying, *receiver, *to, from)?;
-                self.hit(*receiver, number);
+                self.hit(*receiver, *to, number);
                 self.observer.completed(copying.at(), number);
                 let bytes = from.bytes();
                 let (receiver, barrier) = (*receiver, *barrier);
@@ -149,7 +149,7 @@ impl Machine<'_> {
             }
             Work::Store { from, to, data: data @ None, .. } => {
                 *data = Some(self.take(copying, *from, to)?);
-                self.hit(cta, number);
+                self.hit(cta, *from, number);
                 self.observer.source_read(copying.at(), number);
                 self.operations.insert(number, operation);
             }
@@ -163,7 +163,7 @@ impl Machine<'_> {
             }
             Work::Copy { to, from, bytes, read } => {
                 self.copy(copying, (*to, *from), *bytes, *read)?;
-                self.hit(cta, number);
+                self.hit(cta, *to, number);
                 self.observer.completed(copying.at(), number);
             }
         }

@@ -5,7 +5,8 @@
 //! leads from one to the other, whatever order this run happened to take.
 //!
 //! Lanes of a warp are one agent. An asynchronous operation is an agent that starts with what its issuer knows; whoever
-//! waits for it, or for the barrier it completes on, learns what it did. A matrix product is judged for each of its four
+//! waits for it, or for the barrier it completes on, learns what it did. Copies that the lanes of one instruction issue
+//! are one agent, which is over when all of them were waited for. A matrix product is judged for each of its four
 //! warps by what that warp knows: each reads all of B and its own 16 rows of A. A copy out of shared memory is two
 //! agents: one reads, the other writes.
 
@@ -21,7 +22,9 @@ mod strong;
 mod tell;
 mod view;
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 
 use postlude_ptx::inst::Inst;
 use postlude_ptx::launch::Launch;
@@ -30,6 +33,7 @@ use postlude_ptx::modifier::{ArriveOrder, ProxySpace, WaitFor};
 use crate::observe::{Access, Agent, At, Kind, Operation, Space};
 
 pub(crate) use aim::Aim;
+use aim::Aims;
 use clock::{Clock, Fenced, Id};
 use ctas::Ctas;
 use meeting::{Meeting, Phases};
@@ -114,7 +118,12 @@ struct Agents {
     complete: bool,
     /// Barriers that its issuer knows of.
     made: Clock,
+    /// Of a lane's copy, the lane.
+    lane: Option<(u32, Lanes)>,
 }
+
+/// Lanes of an instruction whose copies nobody has waited for: together they are one agent.
+type Lanes = Rc<Cell<u32>>;
 
 /// Matrix products of a warpgroup.
 #[derive(Clone, Default, Debug)]
@@ -139,7 +148,7 @@ struct Cta {
     /// Who of other CTAs used this one's shared memory last, and where.
     guests: HashMap<Id, (u32, u32)>,
     /// Copies under way that read or write its shared memory.
-    aims: Vec<Aim>,
+    aims: Aims,
     ended: bool,
 }
 
@@ -185,6 +194,8 @@ pub(crate) struct Order {
     global: HashMap<u64, Buffer>,
     published: Published,
     operations: HashMap<u64, Agents>,
+    /// The last copy that a lane issued, and the instruction.
+    copied: Option<(u64, u64)>,
     time: u32,
     /// Instructions so far.
     step: u64,
@@ -212,6 +223,7 @@ impl Order {
             global: HashMap::new(),
             published: Published::default(),
             operations: HashMap::new(),
+            copied: None,
             time: 0,
             step: 0,
             strength: None,

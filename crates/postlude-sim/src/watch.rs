@@ -89,10 +89,10 @@ impl Machine<'_> {
         order.aims(self.ctas[cta].number, Aim { number, bytes, writes, barrier });
     }
 
-    /// Tells the tracker that a copy has used its shared memory.
-    pub(crate) fn hit(&mut self, cta: usize, number: u64) {
+    /// Tells the tracker that a copy has used its shared memory, which begins there.
+    pub(crate) fn hit(&mut self, cta: usize, start: u32, number: u64) {
         if let Some(order) = &mut self.observer.order {
-            order.hits(self.ctas[cta].number, number);
+            order.hits(self.ctas[cta].number, start.into(), number);
         }
     }
 

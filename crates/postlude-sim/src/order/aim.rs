@@ -3,6 +3,9 @@
 //! In: what a copy will read or write, from its issue on, and who uses another CTA's memory. Out: clashes at once, before
 //! the copy happens, and with CTAs that may have ended. Invariant: a copy under way is ordered before nobody.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use crate::observe::{Agent, At, Kind, Space};
 
 use super::clock::{Clock, Id};
@@ -13,10 +16,37 @@ use super::{Clash, Fault, Order};
 #[derive(Clone, Debug)]
 pub(crate) struct Aim {
     pub(crate) number: u64,
-    pub(crate) bytes: std::ops::Range<u64>,
+    pub(crate) bytes: Range<u64>,
     pub(crate) writes: bool,
     /// The barrier that it completes on, and its phase.
     pub(crate) barrier: Option<(u32, u64)>,
+}
+
+/// Copies under way, by where they begin and their numbers.
+#[derive(Default, Debug)]
+pub(super) struct Aims {
+    all: BTreeMap<(u64, u64), Aim>,
+    /// The bytes of the largest that there ever was.
+    longest: u64,
+}
+
+impl Aims {
+    fn insert(&mut self, aim: Aim) {
+        self.longest = self.longest.max(aim.bytes.end - aim.bytes.start);
+        self.all.insert((aim.bytes.start, aim.number), aim);
+    }
+
+    /// Those that use one of these bytes.
+    fn within(&self, bytes: Range<u64>) -> impl Iterator<Item = &Aim> {
+        let from = bytes.start.saturating_sub(self.longest);
+        let all = self.all.range((from, 0)..(bytes.end, 0)).map(|(_, aim)| aim);
+        all.filter(move |aim| bytes.start < aim.bytes.end)
+    }
+
+    /// The copies of a CTA that has ended use nothing.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+    }
 }
 
 impl Order {
@@ -31,14 +61,13 @@ impl Order {
         let Some(first) = pieces.iter().map(|(at, _)| *at).min() else { return };
         let end = pieces.iter().map(|(at, bytes)| at + u64::from(*bytes)).max().unwrap_or(first);
         let meets = |aim: &&Aim| {
-            let close = aim.bytes.start < end && first < aim.bytes.end;
             let clashes = aim.writes || new.1 == Does::Write;
             let meet = |(at, bytes): &(u64, u32)| {
                 *at < aim.bytes.end && aim.bytes.start < at + u64::from(*bytes)
             };
-            close && clashes && pieces.iter().any(meet)
+            clashes && pieces.iter().any(meet)
         };
-        let met: Vec<Aim> = state.aims.iter().filter(meets).cloned().collect();
+        let met: Vec<Aim> = state.aims.within(first..end).filter(meets).cloned().collect();
         for aim in met {
             let does = if aim.writes { Does::Write } else { Does::Read };
             let agent = Agent::Operation(aim.number);
@@ -74,12 +103,12 @@ impl Order {
             let slot = &mut self.ctas[agents.cta as usize].slots[place];
             slot.barrier = Some((cta, address, phase));
         }
-        self.ctas[cta as usize].aims.push(aim);
+        self.ctas[cta as usize].aims.insert(aim);
     }
 
-    /// A copy has done what it was to do with shared memory of a CTA.
-    pub(crate) fn hits(&mut self, cta: u32, number: u64) {
-        self.ctas[cta as usize].aims.retain(|aim| aim.number != number);
+    /// A copy has done what it was to do with shared memory of a CTA, which begins there.
+    pub(crate) fn hits(&mut self, cta: u32, start: u64, number: u64) {
+        self.ctas[cta as usize].aims.all.remove(&(start, number));
     }
 
     /// Notes that somebody uses the shared memory of another CTA, which must not have ended.

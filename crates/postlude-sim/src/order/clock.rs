@@ -48,6 +48,11 @@ impl Clock {
         self.0[part].1.get(of.local as usize).copied().unwrap_or_default()
     }
 
+    /// Whether nothing is known of anybody.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The last moment of an agent up to which its writes are visible, 0 for none.
     pub(super) fn get(&self, of: Id) -> u32 {
         self.moments(of)[VISIBLE]

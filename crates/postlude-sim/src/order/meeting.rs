@@ -3,7 +3,9 @@
 //! In: arrivals, waits and operations as the machine tells of them. Out: clocks joined. Invariant: who waits learns what
 //! those knew that arrived in the phase it waited for, or before; never what arrived since.
 
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::{
     Agent, Agents, At, Clash, Clock, Does, Fault, Id, Operation, Order, Part, Slot, Space, Touch,
@@ -228,6 +230,9 @@ impl Order {
 
     pub(crate) fn issued(&mut self, at: At, operation: Operation, number: u64) {
         let Agent::Warp { cta, warp } = at.agent else { return };
+        if operation == Operation::Copy && self.joins_lanes(number) {
+            return;
+        }
         let mut seen = self.warp(cta, warp).seen.clone();
         let mut warps = Vec::new();
         let (parts, owner): (&[Part], u32) = match operation {
@@ -258,8 +263,22 @@ impl Order {
             slots.push(self.settle_in(cta, new));
         }
         let made = self.warp(cta, warp).made.clone();
-        self.operations.insert(number, Agents { cta, slots, complete: false, made });
+        let lane = (operation == Operation::Copy).then(|| (1, Rc::new(Cell::new(1))));
+        self.operations.insert(number, Agents { cta, slots, complete: false, made, lane });
         self.tick(Id { cta, local: warp });
+    }
+
+    /// Whether another lane of the instruction in execution has copied: this lane's copy is of the same agent.
+    fn joins_lanes(&mut self, number: u64) -> bool {
+        let before = self.copied.replace((number, self.step));
+        let Some((before, _)) = before.filter(|(_, step)| *step == self.step) else { return false };
+        let Some(mut agents) = self.operations.get(&before).cloned() else { return false };
+        if let Some((lane, open)) = &mut agents.lane {
+            *lane <<= 1;
+            open.set(open.get() | *lane);
+        }
+        self.operations.insert(number, agents);
+        true
     }
 
     /// Finds a slot whose operation the new one is ordered after, or makes one; its place, and the moment.
@@ -293,6 +312,12 @@ impl Order {
         let seen = &mut state.warps[warp as usize].seen;
         for number in numbers {
             let Some(agents) = operations.get(number) else { continue };
+            if let Some((lane, open)) = &agents.lane {
+                open.set(open.get() & !lane);
+                if open.get() != 0 {
+                    continue;
+                }
+            }
             for (place, held) in &agents.slots {
                 let slot = &state.slots[*place as usize];
                 let known = match slot.part {

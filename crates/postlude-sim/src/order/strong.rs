@@ -120,7 +120,7 @@ impl super::Order {
         let wide = usize::from(strength.reach());
         for address in addresses {
             let place = |scope: usize| (address, scope, [id.cta, cluster, 0][scope]);
-            if strength.access != Access::Write {
+            if strength.access != Access::Write && !self.published.0.is_empty() {
                 for scope in 0..wide {
                     let Some(clock) = self.published.0.get(&place(scope)) else { continue };
                     if acquires(strength.order) {
@@ -133,19 +133,18 @@ impl super::Order {
             if strength.access == Access::Read {
                 continue;
             }
-            for scope in 0..SCOPES {
-                let clock = self.published.0.entry(place(scope)).or_default();
-                // A plain write ends what earlier releases began.
-                if strength.access == Access::Write {
-                    *clock = Clock::default();
-                }
-                if scope < wide {
-                    let own = if releases(strength.order) {
-                        &warp.seen
-                    } else {
-                        &warp.strong.released[scope]
-                    };
-                    clock.join(own);
+            // A plain write ends what earlier releases began.
+            if strength.access == Access::Write && !self.published.0.is_empty() {
+                (0..SCOPES).for_each(|scope| drop(self.published.0.remove(&place(scope))));
+            }
+            for scope in 0..wide {
+                let own = if releases(strength.order) {
+                    &warp.seen
+                } else {
+                    &warp.strong.released[scope]
+                };
+                if !own.is_empty() {
+                    self.published.0.entry(place(scope)).or_default().join(own);
                 }
             }
         }

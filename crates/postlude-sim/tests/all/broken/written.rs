@@ -60,6 +60,12 @@ const SMALL_COPY: &str = "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r
 cp.async.ca.shared.global [%r1], [%rd0], 4;\ncp.async.commit_group;\ncp.async.wait_group 0;
 ld.shared.b32 %r3, [%r1];\nret;";
 
+/// Each half of a warp waits for its own copies.
+const HALVES_COPY: &str = "mov.u32 %r0, %tid.x;\nshl.b32 %r1, %r0, 2;\nmov.b32 %r2, shared_memory;\nadd.u32 %r1, %r1, %r2;
+cp.async.ca.shared.global [%r1], [%rd0], 4;\ncp.async.commit_group;
+setp.lt.u32 %p0, %r0, 16;\n@%p0 cp.async.wait_group 0;\n@!%p0 cp.async.wait_group 0;
+ld.shared.b32 %r3, [%r1];\nret;";
+
 /// One thread copies bytes out, and uses their place again.
 const COPY_OUT: &str = "mov.u32 %r0, %tid.x;\nsetp.ne.u32 %p0, %r0, 0;\n@%p0 ret;
 st.shared.v4.b32 [shared_memory], {1, 2, 3, 4};\nfence.proxy.async.shared::cta;
@@ -108,6 +114,7 @@ pub(crate) const WRITTEN: &[Written] = &[
     written("barrier made where there is one", HANDOVER, [1, 1, 64], ["[shared_memory], 32;", "[shared_memory], 32;\nmbarrier.init.shared::cta.b64 [shared_memory], 32;"], Diagnosis::InitialisedTwice, "mbarrier.init"),
     written("small copy without a wait", SMALL_COPY, [1, 1, 32], ["cp.async.wait_group 0;", ""], Diagnosis::ReadUnderCopy, "ld.shared"),
     written("small copy waits for the group before", SMALL_COPY, [1, 1, 32], ["cp.async.wait_group 0;", "cp.async.wait_group 1;"], Diagnosis::ReadUnderCopy, "ld.shared"),
+    written("small copy that half a warp waits for", HALVES_COPY, [1, 1, 32], ["@!%p0 cp.async.wait_group 0;", ""], Diagnosis::ReadUnderCopy, "ld.shared"),
     written("small copy to an odd address", SMALL_COPY, [1, 1, 32], ["mov.b32 %r2, shared_memory;", "mov.b32 %r2, shared_memory+2;"], Diagnosis::Misaligned, "cp.async"),
     written("copy out without a fence", COPY_OUT, [1, 1, 32], ["fence.proxy.async.shared::cta;", ""], Diagnosis::MissingProxyFence, "st.shared"),
     written("copy out overwritten", COPY_OUT, [1, 1, 32], ["cp.async.bulk.wait_group.read 0;", ""], Diagnosis::OverwriteUnderCopy, "st.shared"),
