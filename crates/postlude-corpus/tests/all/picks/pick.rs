@@ -24,6 +24,8 @@ use super::sizes::smaller;
 const GRID: u32 = 2;
 /// Work tiles of a launch at least, where the large call has as many: of a single CTA, and of a cluster.
 const TILES: [u32; 2] = [3, 2];
+/// Columns of a row beyond which a quarter of so many tells what the whole row does: a lane goes around its loops.
+const LONG: usize = 16384;
 /// Timings of a structure that runs for the first time; others run under the last of these.
 const TIMINGS: [Timing; 3] = [Timing::Eager, Timing::Random { seed: 1 }, Timing::Lazy];
 
@@ -200,7 +202,8 @@ impl Pick {
             let wanted = TILES[usize::from(tile.cluster.blocks() > 1)];
             let large = &whole.problem;
             let has_whole = if compiled.optimised().products().is_empty() {
-                !tile.holds_rows() || problem.columns() == large.columns()
+                let wanted = if large.columns() > LONG { LONG / 4 } else { large.columns() };
+                !tile.holds_rows() || problem.columns() >= wanted
             } else {
                 let swapped = planned.schedule().knob("swap_ab").is_some();
                 let [rows, columns] =
