@@ -307,9 +307,10 @@ impl Factors {
         let has_sums = !shifted_above.is_empty() || !self.shifted_below.is_empty();
         // The power that the shifts of rows leave is in range where its product with the shifted sums is, but for a product
         // of both above.
-        let in_range = match rows {
-            true => shifted_above.is_empty() || plus.is_empty() || !minus.is_empty(),
-            false => !has_sums,
+        let in_range = if rows {
+            shifted_above.is_empty() || plus.is_empty() || !minus.is_empty()
+        } else {
+            !has_sums
         };
         if self.has_no_others(graph) && in_range {
             self.other_above.splice(0..0, shifted_above);
