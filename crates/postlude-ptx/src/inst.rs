@@ -222,6 +222,8 @@ instructions! {
     LoadShared "ld" [window: Window, width: VectorWidth, ty: Scalar] (d: Defs, address: Address);
     /// Write of shared memory.
     StoreShared "st" [window: Window, width: VectorWidth, ty: Scalar] (address: Address, a: Uses);
+    /// Write of shared memory of any CTA of the cluster, which completes on a barrier there.
+    StoreAsync "st" ["async", "shared::cluster", "mbarrier::complete_tx::bytes", ty: Scalar] (to: Address, a: Use, barrier: Address);
     /// Read of a kernel parameter.
     LoadParameter "ld" ["param", ty: Scalar] (d: Def, address: Address);
     /// Generic address of a kernel parameter.

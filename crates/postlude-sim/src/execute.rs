@@ -117,6 +117,7 @@ fn unit(inst: &Inst) -> Unit {
         Inst::BarrierTestWait { .. } | Inst::SetMaxRegisters { .. } => Unit::Barrier,
         Inst::CopyAsync { .. } | Inst::CopyCommit {} | Inst::CopyWait { .. } => Unit::Copy,
         Inst::BulkLoad { .. } | Inst::BulkStore { .. } | Inst::TensorLoad { .. } => Unit::Copy,
+        Inst::StoreAsync { .. } => Unit::Copy,
         Inst::TensorLoadHint { .. } | Inst::TensorMulticast { .. } => Unit::Copy,
         Inst::TensorMulticastHint { .. } | Inst::TensorStore { .. } => Unit::Copy,
         Inst::TensorStoreHint { .. } | Inst::TensorReduce { .. } => Unit::Copy,

@@ -196,16 +196,18 @@ impl Meter {
         let Some((operation, warp)) = self.issuers.get(&number).copied() else { return };
         let bytes = access.pieces.iter().map(|(_, bytes)| u64::from(*bytes)).sum();
         let counts = match (operation, access.space, access.kind) {
-            (Operation::Load | Operation::Copy, Space::Shared { .. }, Kind::Write) => {
+            (
+                Operation::Load | Operation::Copy | Operation::Word,
+                Space::Shared { .. },
+                Kind::Write,
+            ) => {
                 self.note_target(warp, access.pieces.first().map_or(0, |(address, _)| *address));
                 Counts { loads: 1, loaded_bytes: bytes, ..Counts::default() }
             }
             (Operation::Store, Space::Global, Kind::Write | Kind::Atomic) => {
                 Counts { stores: 1, stored_bytes: bytes, ..Counts::default() }
             }
-            (Operation::Load | Operation::Copy | Operation::Store | Operation::Product, _, _) => {
-                return;
-            }
+            _ => return,
         };
         self.count(at.line, warp, counts);
     }
@@ -273,7 +275,7 @@ impl Observer for Meter {
             Operation::Product => {
                 self.count(at.line, warp, Counts { products: 1, ..Counts::default() });
             }
-            Operation::Load | Operation::Store | Operation::Copy => {
+            Operation::Load | Operation::Store | Operation::Copy | Operation::Word => {
                 self.issuers.insert(number, (operation, warp));
             }
         }

@@ -76,6 +76,8 @@ pub enum Operation {
     Product,
     /// A copy of sm_80.
     Copy,
+    /// A word for shared memory of any CTA of the cluster, which completes on a barrier.
+    Word,
 }
 
 /// What may be watched. Every method does nothing unless it is written.

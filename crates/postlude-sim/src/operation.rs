@@ -41,13 +41,15 @@ pub(crate) enum Work {
     Copy { to: u32, from: u64, bytes: u32, read: u32 },
 }
 
-/// Global memory that a copy reads or writes.
+/// Where a copy's bytes come from, or go to.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// A box of a tensor.
     Box { map: Box<TensorMap>, corner: Vec<i32> },
     /// Bytes.
     Bytes { address: u64, bytes: u32 },
+    /// No memory: a word of a register.
+    Word(u32),
 }
 
 impl Place {
@@ -56,6 +58,7 @@ impl Place {
         match self {
             Place::Box { map, .. } => map.box_sizes.iter().product::<u32>() * map.element.bytes(),
             Place::Bytes { bytes, .. } => *bytes,
+            Place::Word(_) => 4,
         }
     }
 
@@ -63,7 +66,7 @@ impl Place {
     pub(crate) fn swizzle(&self) -> Option<Swizzle> {
         match self {
             Place::Box { map, .. } => (map.sizes.len() > 1).then_some(map.swizzle),
-            Place::Bytes { .. } => None,
+            Place::Bytes { .. } | Place::Word(_) => None,
         }
     }
 }

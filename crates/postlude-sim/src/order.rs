@@ -85,7 +85,7 @@ impl Part {
     fn proxy(self) -> Proxy {
         match self {
             Part::Load | Part::StoreRead | Part::StoreWrite | Part::Product => Proxy::Async,
-            // PTX ISA, "Async proxy": only bulk copies go through it.
+            // PTX ISA, "Async proxy": only bulk copies go through it, neither `cp.async` nor `st.async`.
             Part::Copy => Proxy::Generic,
         }
     }

@@ -228,6 +228,7 @@ fn doing(inst: &Inst) -> Option<Doing> {
         Inst::StoreGlobal { .. } | Inst::StoreShared { .. } | Inst::StoreMatrix { .. } => {
             Doing::Store
         }
+        Inst::StoreAsync { .. } => Doing::Store,
         Inst::TensorStore { .. } | Inst::TensorStoreHint { .. } | Inst::TensorReduce { .. } => {
             Doing::Store
         }
@@ -295,7 +296,7 @@ impl Observer for Timeline {
         };
         let warpgroup = warp / 4;
         let (row, doing) = match operation {
-            Operation::Load | Operation::Copy => (Row::Loads, Doing::Load),
+            Operation::Load | Operation::Copy | Operation::Word => (Row::Loads, Doing::Load),
             Operation::Store => (Row::Stores, Doing::Store),
             Operation::Product => (Row::TensorCore { warpgroup }, Doing::Multiply),
         };

@@ -9,7 +9,9 @@ use crate::operand::{DefVector, Defs, Operand, Register, Trailing, Use, UseVecto
 use crate::target::{Architecture, Clusters, CpAsync, Tma};
 use crate::types::{B32, Scalar, Type, U32};
 
-use super::{ClusterAddress, GlobalPointer, Guard, Kernel, Reg, SharedAddress, Src, Var};
+use super::{
+    ClusterAddress, ClusterBarrier, GlobalPointer, Guard, Kernel, Reg, SharedAddress, Src, Var,
+};
 
 const fn width(count: usize) -> VectorWidth {
     match count {
@@ -82,6 +84,20 @@ impl<'k, A: Architecture> Kernel<'k, A> {
     /// Brings the line of an address into L2.
     pub fn prefetch(self, address: GlobalPointer<'k>) {
         self.code.push(Inst::Prefetch { address: address.slot() });
+    }
+
+    /// Writes a word to a CTA of the cluster; its 4 bytes complete on a barrier there.
+    pub fn store_async<T: Type>(
+        self,
+        to: ClusterAddress<'k>,
+        value: Reg<'k, T>,
+        barrier: ClusterBarrier<'k>,
+    ) where
+        A: Tma,
+    {
+        let (ty, a) = (T::CLASS.declared(), Use(value.operand()));
+        let (to, barrier) = (to.slot(), barrier.slot());
+        self.code.push(Inst::StoreAsync { ty, to, a, barrier });
     }
 
     /// Reads 8 or 16 bits, extended to 32 by the sign that `ty` has.

@@ -210,6 +210,7 @@ fn copies<A: Tma>(k: Kernel<'_, A>) {
     k.barrier_arrive_remote(other, Published::Cta);
     k.barrier_arrive_remote(other, Published::CtaInFull);
     k.barrier_arrive_remote(other, Published::Cluster);
+    k.store_async(k.remote_address(shared, k.cluster_rank()), k.imm::<F32>(1.0), other);
     let _ = k.barrier_try_wait(barrier, 0, Seen::CtaInFull);
     k.barrier_wait_cluster(barrier, 0);
     k.barrier_wait(barrier, 0);

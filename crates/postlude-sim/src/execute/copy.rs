@@ -36,6 +36,9 @@ impl Machine<'_> {
             Inst::BulkLoad { to, from, bytes, barrier } => {
                 self.bulk_load(warp, now, [to, from, barrier], bytes.0)
             }
+            Inst::StoreAsync { to, a, barrier, .. } => {
+                self.store_async(warp, now, [to, barrier], a.0)
+            }
             Inst::TensorStore { to, from, .. } | Inst::TensorStoreHint { to, from, .. } => {
                 self.tensor_store(warp, now, to, from, None)
             }
@@ -71,6 +74,7 @@ impl Machine<'_> {
         let number = self.next_operation;
         self.next_operation += 1;
         let kind = match &work {
+            Work::Load { from: Place::Word(_), .. } => observe::Operation::Word,
             Work::Load { .. } => observe::Operation::Load,
             Work::Store { .. } => observe::Operation::Store,
             Work::Product(_) => observe::Operation::Product,
@@ -133,6 +137,7 @@ impl Machine<'_> {
         let multiple = match place {
             Place::Box { .. } => 128,
             Place::Bytes { .. } => 16,
+            Place::Word(_) => 4,
         };
         if address.is_multiple_of(multiple) {
             return Ok(());
@@ -172,6 +177,23 @@ impl Machine<'_> {
         let bytes = self.value(warp, bytes);
         for lane in lanes(now.mask) {
             let place = self.bytes(warp, now, from[lane], bytes[lane] as u32)?;
+            self.load((warp, lane), now, [to[lane] as u32, barrier[lane] as u32], &place, None)?;
+        }
+        Ok(Outcome::Yield)
+    }
+
+    fn store_async(
+        &mut self,
+        warp: &Warp,
+        now: Now,
+        [to, barrier]: [&Address; 2],
+        word: Operand,
+    ) -> Result<Outcome, SimError> {
+        let to = self.address(warp, to, now.line)?;
+        let barrier = self.address(warp, barrier, now.line)?;
+        let words = self.value(warp, word);
+        for lane in lanes(now.mask) {
+            let place = Place::Word(words[lane] as u32);
             self.load((warp, lane), now, [to[lane] as u32, barrier[lane] as u32], &place, None)?;
         }
         Ok(Outcome::Yield)

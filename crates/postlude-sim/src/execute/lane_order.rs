@@ -56,6 +56,7 @@ impl Ordering {
             | Inst::TensorMulticast { .. }
             | Inst::TensorMulticastHint { .. }
             | Inst::BulkLoad { .. }
+            | Inst::StoreAsync { .. }
             | Inst::Wgmma { .. } => Ordering::Release,
             Inst::ClusterWait { .. }
             | Inst::BarrierTryWait { .. }

@@ -144,6 +144,7 @@ impl Machine<'_> {
             }
             Inst::TensorLoad { to, barrier, .. }
             | Inst::TensorLoadHint { to, barrier, .. }
+            | Inst::StoreAsync { to, barrier, .. }
             | Inst::BulkLoad { to, barrier, .. } => self.check_pair(warp, now, to, barrier),
             _ => Ok(()),
         }

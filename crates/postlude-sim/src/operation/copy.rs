@@ -53,6 +53,7 @@ fn load_pieces(place: &Place, shared: u32) -> Vec<Piece> {
             loaded(map, corner).into_iter().flat_map(piece).collect()
         }
         Place::Bytes { address, bytes } => plain_pieces(*address, *bytes, shared),
+        Place::Word(_) => vec![(None, shared, 4)],
     }
 }
 
@@ -74,6 +75,7 @@ fn store_pieces(place: &Place, shared: u32) -> (Vec<Piece>, Option<u64>) {
             (runs.into_iter().flat_map(piece).collect(), beyond)
         }
         Place::Bytes { address, bytes } => (plain_pieces(*address, *bytes, shared), None),
+        Place::Word(_) => (Vec::new(), None),
     }
 }
 
@@ -113,6 +115,9 @@ impl Machine<'_> {
         for (global, shared, count) in pieces {
             let mut held = [0; 16];
             let held = &mut held[..count as usize];
+            if let Place::Word(word) = from {
+                held.copy_from_slice(&word.to_le_bytes());
+            }
             if let Some(global) = global {
                 match self.global.bytes(global, held.len()) {
                     Ok(found) => held.copy_from_slice(found),
@@ -190,7 +195,9 @@ impl Machine<'_> {
                     (Some(reduction), Place::Box { map, .. }) => {
                         reduce(map, reduction, found, held);
                     }
-                    (Some(_), Place::Bytes { .. }) | (None, _) => found.copy_from_slice(held),
+                    (Some(_), Place::Bytes { .. } | Place::Word(_)) | (None, _) => {
+                        found.copy_from_slice(held)
+                    }
                 },
                 Err(fault) => self.blame_global(copying.blamed(), copying.line, fault, global)?,
             }

@@ -238,7 +238,7 @@ impl Order {
         let (parts, owner): (&[Part], u32) = match operation {
             Operation::Load => (&[Part::Load], warp),
             Operation::Store => (&[Part::StoreRead, Part::StoreWrite], warp),
-            Operation::Copy => (&[Part::Copy], warp),
+            Operation::Copy | Operation::Word => (&[Part::Copy], warp),
             Operation::Product => {
                 warps = self.issued_product(cta, warp);
                 for each in &warps {

@@ -81,6 +81,7 @@ fn is_limited(inst: &Inst) -> bool {
             | Inst::TensorLoad { .. }
             | Inst::TensorLoadHint { .. }
             | Inst::BulkLoad { .. }
+            | Inst::StoreAsync { .. }
             | Inst::TensorMulticast { .. }
             | Inst::TensorMulticastHint { .. }
     )
@@ -112,6 +113,7 @@ fn orders(inst: &Inst) -> bool {
             | Inst::TensorMulticast { .. }
             | Inst::TensorMulticastHint { .. }
             | Inst::BulkLoad { .. }
+            | Inst::StoreAsync { .. }
             | Inst::BulkWait { .. }
             | Inst::CopyWait { .. }
             | Inst::Wgmma { .. }

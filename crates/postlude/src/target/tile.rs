@@ -29,17 +29,21 @@ pub enum KernelSchedule {
     Swapped,
     /// No product: each of a tile's rows is held in the registers of as many threads as the tile has for it.
     Rows,
+    /// No product: the rows of tiles of one row pass through a ring in shared memory, a tile's columns at a time, and each CTA
+    /// of a cluster has its part of them.
+    StreamedRows,
     /// No product and no tile: threads compute one element of an output after the other.
     Elements,
 }
 
 impl KernelSchedule {
     /// All of them.
-    pub const ALL: [KernelSchedule; 5] = [
+    pub const ALL: [KernelSchedule; 6] = [
         KernelSchedule::Cooperative,
         KernelSchedule::PingPong,
         KernelSchedule::Swapped,
         KernelSchedule::Rows,
+        KernelSchedule::StreamedRows,
         KernelSchedule::Elements,
     ];
 
@@ -50,6 +54,7 @@ impl KernelSchedule {
             KernelSchedule::PingPong => "ping-pong",
             KernelSchedule::Swapped => "swapped",
             KernelSchedule::Rows => "rows",
+            KernelSchedule::StreamedRows => "streamed-rows",
             KernelSchedule::Elements => "elements",
         }
     }
@@ -60,6 +65,7 @@ impl KernelSchedule {
             KernelSchedule::Cooperative
             | KernelSchedule::Swapped
             | KernelSchedule::Rows
+            | KernelSchedule::StreamedRows
             | KernelSchedule::Elements => 1,
             KernelSchedule::PingPong => 2,
         }
@@ -83,13 +89,14 @@ impl Cluster {
     pub const SPLIT_K_4: Cluster = Cluster { rows: 1, columns: 1, split_k: 4 };
 
     /// All of them.
-    pub const ALL: [Cluster; 8] = [
+    pub const ALL: [Cluster; 9] = [
         Cluster::ONE,
         Cluster::tiles(2, 1),
         Cluster::tiles(1, 2),
         Cluster::tiles(2, 2),
         Cluster::tiles(4, 1),
         Cluster::tiles(1, 4),
+        Cluster::tiles(1, 8),
         Cluster::SPLIT_K_2,
         Cluster::SPLIT_K_4,
     ];
@@ -143,9 +150,14 @@ impl Tile {
         self.columns / self.threads_per_row()
     }
 
-    /// Whether threads hold rows: no products, no 64-row blocks, no warps that only load.
+    /// Whether threads hold rows, in registers or in shared memory: no products, no 64-row blocks, no warps that only load.
     pub const fn holds_rows(self) -> bool {
-        matches!(self.kernel, KernelSchedule::Rows)
+        matches!(self.kernel, KernelSchedule::Rows | KernelSchedule::StreamedRows)
+    }
+
+    /// Whether rows pass through shared memory, a tile's columns at a time.
+    pub const fn streams_rows(self) -> bool {
+        matches!(self.kernel, KernelSchedule::StreamedRows)
     }
 
     /// Whether threads compute elements by themselves.

@@ -237,7 +237,7 @@ fn rows_meet_their_own_reductions() {
     assert_eq!(schedule.knob("cluster").as_deref(), Some("1 x 4"), "{schedule}");
     check_in(&norm, &[("M", 3), ("N", 9000)], None);
     check_in(&norm, &[("M", 2), ("N", 32000)], None);
-    for (columns, most) in [(9001, 8192), (40000, 32768)] {
+    for (columns, most) in [(9001, 8192), (400_000, 393_216)] {
         let error = planned(&norm, &[("M", 3), ("N", columns)]).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(&format!("rows of at most {most} columns")), "{error}");
     }
@@ -279,13 +279,34 @@ fn every_tile_of_held_rows_is_right() {
     ];
     let graphs: Vec<&str> = graphs.iter().map(String::as_str).collect();
     let (kernel, cluster) = (KernelSchedule::Rows, Cluster::ONE);
-    let mut tried = 0;
-    for (rows, columns) in (0..6).flat_map(|power| [8, 16, 32].map(|each| (1 << power, each))) {
+    let held = (0..6).flat_map(|power| [8, 16, 32].map(|each| (1 << power, each)));
+    let held = held.map(|(rows, columns)| {
         let columns = 256 / rows * columns;
         let tile = Tile { rows, columns, kernel, math_warpgroups: 2, cluster };
+        (tile, [("M", 2 * rows as usize + 1), ("N", columns as usize - 24)])
+    });
+    assert!(tried(&graphs, held) >= 12);
+    // A CTA's part of a row is a whole chunk and a little of the next one, or less than one.
+    let beside = Cluster::ALL.into_iter().filter(|cluster| cluster.columns() == cluster.blocks());
+    let streamed = beside.flat_map(|cluster| [2, 4].map(|warpgroups| (cluster, warpgroups)));
+    let streamed = streamed.map(|(cluster, math_warpgroups)| {
+        let (kernel, columns) = (KernelSchedule::StreamedRows, 4096 * math_warpgroups);
+        let tile = Tile { rows: 1, columns, kernel, math_warpgroups, cluster };
+        let whole = (columns * cluster.columns()) as usize + 264;
+        (tile, [("M", 5), ("N", if cluster.columns() < 4 { whole } else { 17_000 })])
+    });
+    assert!(tried(&[graphs[0], graphs[1], graphs[3]], streamed) >= 6);
+}
+
+/// Runs graphs on the tiles that take them; how many did.
+fn tried(
+    graphs: &[&str],
+    tiles: impl Iterator<Item = (Tile, [(&'static str, usize); 2])>,
+) -> usize {
+    let mut tried = 0;
+    for (tile, at) in tiles {
         let about = format!("{tile:?}");
-        for text in pick(&graphs, &about, if is_thorough() { graphs.len() } else { 1 }) {
-            let at = [("M", 2 * rows as usize + 1), ("N", columns as usize - 24)];
+        for text in pick(graphs, &about, if is_thorough() { graphs.len() } else { 1 }) {
             let compiled = Compiled::of_graph(&parsed(text), &Options::default());
             let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
             let placements = Placements::packed(compiled.optimised(), &problem);
@@ -297,7 +318,31 @@ fn every_tile_of_held_rows_is_right() {
             }
         }
     }
-    assert!(tried >= 12, "{tried}");
+    tried
+}
+
+/// A ring that holds less than a row would lose what passes meet again.
+#[test]
+fn streamed_rows_need_rings_that_hold_them() {
+    let text = graph("A: bf16[M, N]", SOFTMAX);
+    let at = [("M", 3), ("N", 40_000)];
+    let own = check_in(&text, &at, None);
+    assert_eq!(own.knob("kernel").as_deref(), Some("streamed-rows"));
+    let compiled = Compiled::of_graph(&parsed(&text), &Options::default());
+    let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
+    let placements = Placements::packed(compiled.optimised(), &problem);
+    let planning = compiled.planning(&problem, &placements, Chip::STANDARD).expect("one launch");
+    for (knob, value) in [
+        ("c_stages", "1"),
+        ("c_stages", "2"),
+        ("c_stages", "33"),
+        ("held", "8 2 4 1 0 2 1 4294967295"),
+        ("cluster", "2 x 1"),
+        ("ctas", "9"),
+    ] {
+        let other = own.with(knob, value).expect("it reads");
+        assert!(planning.accept(&other).is_err(), "{knob} {value}");
+    }
 }
 
 #[test]

@@ -80,6 +80,17 @@ st.shared::cluster.b32 [%r4], %r0;
 barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;
 add.u32 %r3, %r3, %r5;\nld.shared.b32 %r7, [%r3];\nret;";
 
+/// CTAs of a cluster send each other words, and wait until all are there.
+const SENT: &str = "mov.u32 %r0, %tid.x;\nmov.u32 %r1, %cluster_ctarank;\nxor.b32 %r2, %r1, 1;
+setp.ne.u32 %p0, %r0, 0;\n@%p0 bra L1;\nmbarrier.init.shared::cta.b64 [shared_memory], 1;\nfence.mbarrier_init.release.cluster;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [shared_memory], 128;\nL1:
+bar.warp.sync 4294967295;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;
+mov.b32 %r3, shared_memory;\nmapa.shared::cluster.u32 %r4, %r3, %r2;\nshl.b32 %r5, %r0, 2;\nadd.u32 %r6, %r4, %r5;
+st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%r6+128], %r0, [%r4];
+L2:\nmbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory], 0;\n@!%p2 bra L2;
+add.u32 %r3, %r3, %r5;\nld.shared.b32 %r7, [%r3+128];
+bar.warp.sync 4294967295;\nbarrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;\nret;";
+
 pub(crate) const fn written(
     name: &'static str,
     body: &'static str,
@@ -122,6 +133,9 @@ pub(crate) const WRITTEN: &[Written] = &[
     written("neighbours that do not meet", NEIGHBOURS, [2, 2, 32], ["barrier.cluster.wait.aligned;", ""], Diagnosis::UnorderedShared, "shared"),
     written("neighbours that meet without order", NEIGHBOURS, [2, 2, 32], ["arrive.aligned", "arrive.relaxed.aligned"], Diagnosis::UnorderedShared, "shared"),
     written("neighbour written after it may have ended", NEIGHBOURS, [2, 2, 32], ["ld.shared.b32 %r7, [%r3];", "st.shared::cluster.b32 [%r4+512], %r0;"], Diagnosis::EndedCta, "st.shared::cluster"),
+    written("words that nobody waits for", SENT, [2, 2, 32], ["mbarrier.try_wait.parity.shared::cta.b64 %p2, [shared_memory], 0;\n@!%p2 bra L2;", ""], Diagnosis::ReadUnderCopy, "ld.shared"),
+    written("fewer words than were promised", SENT, [2, 2, 32], ["[shared_memory], 128;", "[shared_memory], 132;"], Diagnosis::TransactionMismatch, "try_wait"),
+    written("words for another CTA than the barrier's", SENT, [2, 2, 32], ["%r0, [%r4];", "%r0, [shared_memory];"], Diagnosis::RemoteShared, "st.async"),
     written("shared memory that nobody wrote", EXCHANGE, [1, 1, 64], ["xor.b32 %r4, %r1, 128;", "xor.b32 %r4, %r1, 512;"], Diagnosis::UninitialisedRead, "ld.shared"),
     written("global memory beyond the buffer", REDUCTION, [2, 1, 32], ["[%rd0+128]", "[%rd0+4096]"], Diagnosis::OutOfBounds, "st.global"),
     written("global address between words", REDUCTION, [2, 1, 32], ["[%rd0+128]", "[%rd0+129]"], Diagnosis::Misaligned, "st.global"),

@@ -51,7 +51,6 @@ use crate::graph::MathMode;
 use crate::lower::TileProgram;
 use crate::target::seam::ENTRY;
 use crate::target::sm90::plan::{Mainloop, STAGE_ROW_BYTES, SWAPPED_REGISTERS, Sm90Schedule};
-use crate::target::tile::KernelSchedule;
 
 use dynamic_scheduler::DynamicScheduler;
 pub(super) use launch::launch;
@@ -69,12 +68,11 @@ pub(super) fn emit(
     let (plan, layout) = Plan::new::<Sm90a>(program, schedule, math);
     let attributes =
         Attributes::<Sm90a>::new(schedule.threads()).blocks_per_multiprocessor(schedule.ctas);
-    let attributes = match schedule.tile.kernel {
-        // CTAs that know nothing of clusters start sooner.
-        KernelSchedule::Rows | KernelSchedule::Elements => attributes,
-        KernelSchedule::Cooperative | KernelSchedule::PingPong | KernelSchedule::Swapped => {
-            attributes.cluster([schedule.tile.cluster.blocks(), 1, 1])
-        }
+    // CTAs that know nothing of clusters start sooner.
+    let attributes = if schedule.tile.has_blocks() || schedule.tile.cluster.blocks() > 1 {
+        attributes.cluster([schedule.tile.cluster.blocks(), 1, 1])
+    } else {
+        attributes
     };
     build(ENTRY, attributes, |k| {
         k.use_plan(&layout);

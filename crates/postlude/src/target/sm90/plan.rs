@@ -39,6 +39,7 @@ mod shared_memory;
 mod shared_strides;
 mod slices;
 mod slots;
+mod streamed;
 mod streaming;
 mod swapped;
 mod text;

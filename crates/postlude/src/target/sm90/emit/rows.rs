@@ -10,7 +10,10 @@
 mod exchange;
 mod held;
 mod passes;
+mod shared_row;
 mod staging;
+mod states;
+mod streamed;
 mod vectors;
 
 use postlude_ptx::kernel::{Kernel, Reg};
@@ -58,7 +61,9 @@ pub(super) fn hold_rows<'k, C: EpilogueChip>(
     let staging = Staging::new(k, plan, &holder, needs.vector);
     let indexed = plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_)));
     let again = computed_again(plan.program);
-    RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed, again }.run();
+    let kernel =
+        RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed, again };
+    if plan.schedule.tile.streams_rows() { kernel.stream() } else { kernel.run() }
 }
 
 impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
@@ -69,11 +74,7 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
     /// Computes one tile after the other, with the loads of those behind it under way.
     fn run(&self) {
         let (k, holder, parameters) = (self.k, &self.holder, self.parameters);
-        // Batches may have scalars of their own.
-        let shared = self.plan.graph.space().batch.is_empty().then(|| {
-            let first = holder.row(k.imm(0));
-            self.scalars(&first)
-        });
+        let shared = self.shared_scalars();
         let scalars = |row: &HeldRow<'k>| shared.clone().unwrap_or_else(|| self.scalars(row));
         let (first, step) = (k.block(), k.blocks());
         let ahead = |number: Reg<'k, U32>, tiles: u32| {
@@ -95,6 +96,12 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
                 number.set(now + step);
             },
         );
+    }
+
+    /// The scalars of all rows; `None` where batches may have their own.
+    fn shared_scalars(&self) -> Option<Environment<'k>> {
+        let alone = self.plan.graph.space().batch.is_empty();
+        alone.then(|| self.scalars(&self.holder.row(self.k.imm(0))))
     }
 
     /// The scalars of a row's batch.
@@ -119,11 +126,16 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         }
     }
 
+    /// Elements of which nothing is known yet.
+    fn unknown(&self) -> Elements<'k> {
+        let element: Environment<'k> = vec![None; self.plan.graph.len()];
+        vec![vec![element; self.needs.vector as usize]; self.holder.vectors as usize]
+    }
+
     /// Runs all passes over a thread's row, and stores its outputs.
     fn finish(&self, row: &HeldRow<'k>, scalars: Environment<'k>) {
-        let (evaluator, length) = (self.evaluator(), self.plan.graph.len());
-        let vector: Vec<Environment<'k>> = vec![vec![None; length]; self.needs.vector as usize];
-        let mut elements = vec![vector; self.holder.vectors as usize];
+        let evaluator = self.evaluator();
+        let mut elements = self.unknown();
         let mut environment = scalars;
         let place = Place { at: (row.batch, row.at, self.k.imm(0)), inside: None };
         evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);

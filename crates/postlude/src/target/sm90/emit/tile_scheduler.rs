@@ -313,6 +313,7 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
             KernelSchedule::Cooperative
             | KernelSchedule::Swapped
             | KernelSchedule::Rows
+            | KernelSchedule::StreamedRows
             | KernelSchedule::Elements => (k.cluster(), k.clusters()),
             KernelSchedule::PingPong => (order.mad(k.clusters(), k.cluster()), self.apart()),
         }

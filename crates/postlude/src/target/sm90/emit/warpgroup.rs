@@ -23,6 +23,7 @@ impl<'k> WarpgroupIndex<'k> {
                 KernelSchedule::Cooperative
                 | KernelSchedule::Swapped
                 | KernelSchedule::Rows
+                | KernelSchedule::StreamedRows
                 | KernelSchedule::Elements,
                 _,
             ) => (k.imm(0), in_cta),

@@ -9,7 +9,7 @@ use super::elements::ELEMENTS;
 use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::OperandLoad;
-use super::rows::ROW_TILES;
+use super::rows::row_tiles;
 use super::swapped::{SWAPPED, SWAPPED_REGISTERS};
 
 const fn cooperative(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
@@ -160,6 +160,9 @@ impl Tile {
     pub(crate) fn is_automatic(self, needs: &Needs) -> bool {
         if self.is_by_elements() {
             return needs.by_elements || needs.copies_rows();
+        }
+        if self.streams_rows() {
+            return needs.rows.is_some_and(|rows| rows.are_long());
         }
         if !self.has_blocks() {
             return true;
@@ -368,7 +371,8 @@ impl Needs {
     /// The tiles that are tried.
     pub(super) fn tiles(&self) -> impl Iterator<Item = &'static Tile> + use<> {
         let whole_rows: &[Tile] = if self.mainloop.is_none() { WHOLE_ROWS } else { &[] };
-        let held: &[Tile] = if self.rows.is_some() { &ROW_TILES } else { &[] };
+        let held = self.rows.is_some();
+        let held = row_tiles().filter(move |_| held);
         let elements: &[Tile] =
             if self.by_elements || self.copied_bytes > 0 { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);

@@ -9,8 +9,10 @@ use super::hints::Hints;
 use super::needs::Needs;
 use super::raster::Raster;
 use super::reuse;
+use super::row_needs::{CTA_BYTES, RowNeeds};
 use super::schedule::Sm90Schedule;
 use super::slots::{MOST_STAGES, NARROWEST, Slots, choices};
+use super::streamed;
 
 /// The schedule of a tile with as many stages as shared memory holds, if it takes operands that lie so.
 pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
@@ -64,6 +66,9 @@ pub(super) fn without_blocks(tile: Tile, needs: &Needs, ctas: u32, c_stages: u32
 /// The schedule of a tile whose rows threads hold; knobs of slots and epilogue tiles mean nothing there.
 fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     let needs = needs.held_by(tile)?;
+    if tile.streams_rows() {
+        return fit_streamed(tile, &needs, chip);
+    }
     let most = needs.rows?.ctas(tile, needs.work);
     // A CTA for each tile: on an H200 that was faster than CTAs that load tiles ahead, whatever the bytes under way.
     let mut held = (1..=most).map(|ctas| without_blocks(tile, &needs, ctas, 1)).take_while(|one| {
@@ -79,8 +84,17 @@ fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     Some(last)
 }
 
-/// Shared memory of an SM that each CTA takes beside its own.
-const CTA_BYTES: u32 = 1024;
+/// The schedule of a streamed tile, whose ring says how long rows may be.
+fn fit_streamed(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
+    let rows = needs.rows?;
+    let [ctas, chunks] = streamed::rings(tile, &rows, chip)?;
+    let longest = rows.streamed_columns(tile, chunks);
+    let rows = RowNeeds { columns: longest, ..rows };
+    let whole_columns = if needs.whole_columns > 0 { longest } else { 0 };
+    let needs = Needs { rows: Some(rows), whole_columns, ..needs.clone() };
+    Some(without_blocks(tile, &needs, ctas, chunks))
+}
+
 /// Bytes that an SM's CTAs load at most: more than Little's law asks for, since some of them compute meanwhile.
 const LOADED_BYTES: u32 = 64 * 1024;
 /// CTAs of an SM, of which some load while others compute.

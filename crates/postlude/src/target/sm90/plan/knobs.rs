@@ -9,6 +9,10 @@ use super::row_needs::{MOST_CTAS, MOST_THREADS};
 use super::schedule::Sm90Schedule;
 use super::slices::MOST_SLICES;
 use super::slots::MOST_STAGES;
+use super::streamed;
+
+/// CTAs of a cluster that multicast to one another, or split K, at most.
+const MOST_MULTICAST: u32 = 4;
 
 /// Refuses a schedule that no kernel can be emitted for.
 pub(super) fn refuse(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
@@ -45,7 +49,11 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         if tile.has_blocks() { 1 } else { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
-        ("cluster", Cluster::ALL.contains(&tile.cluster)),
+        (
+            "cluster",
+            Cluster::ALL.contains(&tile.cluster)
+                && (tile.cluster.blocks() <= MOST_MULTICAST || tile.streams_rows()),
+        ),
         ("tile", known && tile.takes(&schedule.needs)),
         ("epilogue_loads", schedule.needs.clone().settled() == schedule.needs),
         (
@@ -54,7 +62,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 && schedule.width().is_multiple_of(schedule.epilogue_tile),
         ),
         ("stages", mainloop_stages.contains(&schedule.stages)),
-        ("c_stages", stages(schedule.c_stages)),
+        ("c_stages", stages(schedule.c_stages) || tile.streams_rows()),
         ("d_stages", stages(schedule.d_stages)),
         (
             "wgmma_in_flight",
@@ -64,6 +72,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("short_rows", mainloop.is_none_or(|it| [0, 8, 16, 32].contains(&it.short_rows))),
         ("rounds", rounds_fit),
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
+        ("c_stages", streamed::is_whole(schedule)),
         ("kernel", tile.is_by_elements() == schedule.needs.by_elements),
         ("copied_bytes", schedule.needs.copied_bytes == 0 || schedule.needs.by_elements),
         (

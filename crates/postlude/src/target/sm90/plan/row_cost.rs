@@ -7,6 +7,7 @@ use crate::problem::Problem;
 use super::chip::Sm90;
 use super::row_needs::RowNeeds;
 use super::schedule::Sm90Schedule;
+use super::streamed;
 
 /// Bytes in flight for which an SM gets its part of what memory moves.
 const IN_FLIGHT: f64 = 32.0 * 1024.0;
@@ -36,6 +37,9 @@ pub(super) fn cycles(
     problem: &Problem,
     chip: Sm90,
 ) -> f64 {
+    if schedule.tile.streams_rows() {
+        return streamed::cycles(schedule, needs, problem, chip);
+    }
     let (tile, processors) = (schedule.tile, f64::from(chip.processors));
     let [along_rows, along_columns] = schedule.clusters(problem).map(|count| count as f64);
     let tiles = along_rows * along_columns * problem.batch as f64;

@@ -32,6 +32,8 @@ const CROWDED_REGISTERS: u32 = 14;
 /// Registers and threads of an SM, and the most registers of a thread and CTAs of an SM.
 const FILE: u32 = 65536;
 pub(super) const MOST_THREADS: u32 = 2048;
+/// Shared memory of an SM that each CTA takes beside its own.
+pub(super) const CTA_BYTES: u32 = 1024;
 const MOST_REGISTERS: u32 = 255;
 pub(super) const MOST_CTAS: u32 = 8;
 
@@ -43,7 +45,8 @@ impl RowNeeds {
 
     /// Registers of a thread, as estimated.
     fn registers(&self, tile: Tile, work: u32) -> u32 {
-        let waiting = tile.row_elements().saturating_mul(self.kept);
+        let kept = if tile.streams_rows() { 0 } else { self.kept };
+        let waiting = tile.row_elements().saturating_mul(kept);
         // Beside many elements that wait, two vectors along columns spill in as few.
         let crowded = if self.vectors > 1 && waiting >= CROWDED { CROWDED_REGISTERS } else { 0 };
         let beside =
@@ -60,10 +63,18 @@ impl RowNeeds {
         (FILE / (registers * threads)).min(MOST_THREADS / threads).min(MOST_CTAS)
     }
 
+    /// Columns of the longest rows of a tile.
+    pub(super) fn longest(&self, tile: Tile) -> u32 {
+        match tile.cluster {
+            _ if tile.streams_rows() => self.longest_streamed(tile),
+            Cluster::ONE => tile.columns,
+            _ => 0,
+        }
+    }
+
     /// Whether a tile's threads hold its rows.
     pub(super) fn fit(&self, tile: Tile, work: u32) -> bool {
-        tile.cluster == Cluster::ONE
-            && tile.columns >= self.columns
+        self.longest(tile) >= self.columns.max(1)
             && tile.row_elements() > 0
             && tile.row_elements().is_multiple_of(self.vector)
             && self.ctas(tile, work) > 0

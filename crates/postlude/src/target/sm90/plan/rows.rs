@@ -15,6 +15,7 @@ use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
 use super::row_needs::RowNeeds;
+use super::streamed::STREAMED_TILES;
 
 /// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, and longer rows.
 pub(super) const ROW_TILES: [Tile; 26] = [
@@ -45,6 +46,11 @@ pub(super) const ROW_TILES: [Tile; 26] = [
     rows(1, 16384, 8),
     rows(1, 32768, 8),
 ];
+
+/// All tiles of row kernels.
+pub(super) fn row_tiles() -> impl Iterator<Item = &'static Tile> {
+    ROW_TILES.iter().chain(&STREAMED_TILES)
+}
 
 const fn rows(rows: u32, columns: u32, math_warpgroups: u32) -> Tile {
     Tile { rows, columns, kernel: KernelSchedule::Rows, math_warpgroups, cluster: Cluster::ONE }
@@ -125,7 +131,11 @@ impl Needs {
     pub(super) fn held_by(&self, tile: Tile) -> Option<Needs> {
         let rows = self.rows.filter(|_| self.holds(tile))?;
         // Code is the same for all rows that the tile has the columns for.
-        let whole = |columns: u32| if columns > 0 { tile.columns } else { 0 };
+        let streams = tile.streams_rows();
+        let whole = |columns: u32| match columns {
+            1.. if !streams => tile.columns,
+            columns => columns,
+        };
         let mut needs = Needs {
             rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
             whole_columns: whole(self.whole_columns),
@@ -142,13 +152,14 @@ impl Needs {
     pub(super) fn longest_held(&self) -> u32 {
         let rows = self.rows.map(|rows| RowNeeds { columns: 0, ..rows });
         let any = Needs { rows, ..self.clone() };
-        let tiles = ROW_TILES.iter().filter(|tile| any.holds(**tile));
-        tiles.map(|tile| tile.columns).max().unwrap_or(0)
+        let tiles = row_tiles().filter(|tile| any.holds(**tile));
+        let longest = |tile: &Tile| rows.map_or(0, |rows| rows.longest(*tile));
+        tiles.map(longest).max().unwrap_or(0)
     }
 
     /// Whether some tile's threads hold rows as long as these.
     pub(super) fn is_held(&self) -> bool {
-        ROW_TILES.iter().any(|tile| self.holds(*tile))
+        row_tiles().any(|tile| self.holds(*tile) && tile.is_automatic(self))
     }
 }
 
@@ -326,7 +337,7 @@ mod tests {
         for (source, columns) in [(SOFTMAX, 64), (NORM, 64), (SUMS, 64)] {
             let needs = needs(source, columns);
             let fitting: Vec<_> =
-                ROW_TILES.iter().filter_map(|tile| fit(*tile, &needs, Sm90::H200)).collect();
+                row_tiles().filter_map(|tile| fit(*tile, &needs, Sm90::H200)).collect();
             assert!(fitting.len() > 10, "{}", fitting.len());
             for schedule in fitting {
                 assert!(schedule.ctas * schedule.threads() <= 2048, "{schedule}");

@@ -4,7 +4,7 @@
 
 use crate::lower::{BoundProgram, least_common_multiple};
 use crate::problem::Problem;
-use crate::target::tile::Tile;
+use crate::target::tile::{KernelSchedule, Tile};
 
 use super::chip::Sm90;
 use super::hints::Hints;
@@ -118,6 +118,9 @@ impl Sm90Schedule {
     /// Rows and columns of the product that one cluster computes.
     fn cluster_size(&self) -> [u32; 2] {
         let Tile { rows, cluster, .. } = self.tile;
+        if self.tile.streams_rows() {
+            return [rows, u32::MAX];
+        }
         [rows * cluster.rows(), self.width() * cluster.columns()]
     }
 
@@ -187,7 +190,7 @@ impl Sm90Schedule {
 
     /// Whether each CTA has one tile: rows are held, and no tiles are loaded ahead.
     pub(super) fn is_one_tile_a_cta(&self) -> bool {
-        self.tile.holds_rows() && self.c_stages == 1
+        self.tile.kernel == KernelSchedule::Rows && self.c_stages == 1
     }
 
     /// CTAs for a problem on a chip.

@@ -123,17 +123,30 @@ impl Sm90Schedule {
 
     /// Whether only the tiles of a cluster together hold whole rows.
     pub(crate) fn reduces_over_cluster(&self) -> bool {
-        self.tile.reduces_over_cluster(&self.needs)
+        !self.tile.streams_rows() && self.tile.reduces_over_cluster(&self.needs)
+    }
+
+    /// Words of a streamed row that the CTAs of a cluster send one another in a pass.
+    fn streamed_words(&self) -> u32 {
+        let shared = self.tile.streams_rows() && self.tile.cluster.blocks() > 1;
+        let words = self.needs.rows.map_or(0, |rows| rows.words);
+        if shared { words * self.tile.cluster.blocks() } else { 0 }
     }
 
     /// Bytes through which warps publish partial results of such rows to other CTAs: a warp has 16 rows.
     pub(crate) fn cluster_reduction_bytes(&self) -> u32 {
+        if self.streamed_words() > 0 {
+            return 2 * 4 * self.streamed_words();
+        }
         let warps = 4 * self.math_warpgroups();
         if self.reduces_over_cluster() { warps * 2 * self.needs.pass_words * 16 * 4 } else { 0 }
     }
 
-    /// Bytes of a barrier for each math warp.
+    /// Bytes of a barrier for each math warp, or of the two of a streamed row.
     pub(crate) fn cluster_reduction_barrier_bytes(&self) -> u32 {
+        if self.streamed_words() > 0 {
+            return 2 * 8;
+        }
         if self.reduces_over_cluster() { 4 * self.math_warpgroups() * 8 } else { 0 }
     }
 
@@ -149,7 +162,7 @@ impl Sm90Schedule {
         if self.tile.threads_per_row() > 32 { words * self.threads() / 32 * 4 } else { 0 }
     }
 
-    /// Bytes of a tile's operands, where threads hold its rows.
+    /// Bytes of a tile's operands, where threads hold its rows: of a streamed row, of a chunk.
     pub(crate) fn held_stage_bytes(&self) -> u32 {
         let Tile { rows, columns, .. } = self.tile;
         self.needs.rows.map_or(0, |needs| rows * columns * needs.loaded)

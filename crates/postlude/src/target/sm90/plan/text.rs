@@ -164,7 +164,7 @@ impl Needs {
         if let Some(RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns }) =
             self.rows
         {
-            let remark = "# rows in registers";
+            let remark = "# rows that threads hold";
             writeln!(
                 f,
                 "    held {vector} {loaded} {moved} {kept} {vectors} {passes} {words} {columns}  {remark}"

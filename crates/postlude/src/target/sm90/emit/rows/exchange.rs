@@ -6,15 +6,16 @@
 //! warp writes to one again only after a barrier of another, at which all warps arrive that have read this one.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, Var};
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::U32;
 
 use crate::lower::Reduction;
 
 use super::super::chip::EpilogueChip;
-use super::super::fragment::Fragment;
 use super::super::plan::Plan;
 use super::super::values::{Evaluator, State};
 use super::held::Holder;
+use super::shared_row::SharedRow;
+use super::states::{fold_threads, loaded};
 
 pub(super) struct RowExchange<'k, C> {
     k: Kernel<'k, C>,
@@ -29,6 +30,8 @@ pub(super) struct RowExchange<'k, C> {
     buffer: u32,
     /// With one pass, the buffer that comes next: each row takes the other one.
     turn: Option<Var<'k, U32>>,
+    /// Where CTAs share a row.
+    shared: Option<SharedRow<'k, C>>,
 }
 
 impl<'k, C: EpilogueChip> RowExchange<'k, C> {
@@ -46,6 +49,7 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
             word: schedule.threads() / 32 * 4,
             buffer: schedule.held_buffer_bytes(),
             turn: (passes == 1).then(|| k.var(0)),
+            shared: holder.rank.map(|rank| SharedRow::new(k, plan, rank)),
         }
     }
 
@@ -57,12 +61,22 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
         reductions: &[Reduction],
         states: Vec<State<'k>>,
     ) -> Vec<State<'k>> {
-        let lanes = |states: Vec<State<'k>>, threads: u32| -> Vec<State<'k>> {
-            let bits = Fragment::WARP_BITS.iter().copied();
-            let bits: Vec<u32> = bits.filter(|bit| *bit < threads).collect();
-            let both = reductions.iter().zip(states);
-            both.map(|(one, state)| evaluator.fold_lanes(*one, state, &bits)).collect()
-        };
+        let states = self.combine_warps(evaluator, pass, reductions, states);
+        match &self.shared {
+            Some(shared) => shared.combine(evaluator, reductions, &states),
+            None => states,
+        }
+    }
+
+    /// What the threads of this CTA have together.
+    fn combine_warps(
+        &self,
+        evaluator: &Evaluator<'_, 'k, C>,
+        pass: usize,
+        reductions: &[Reduction],
+        states: Vec<State<'k>>,
+    ) -> Vec<State<'k>> {
+        let lanes = |states, threads| fold_threads(evaluator, reductions, states, threads);
         let states = lanes(states, self.threads);
         let warps = self.threads / 32;
         if warps <= 1 {
@@ -85,11 +99,6 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
             next.set(turn ^ 1);
         }
         let from = at(self.row) + (self.lane & (warps - 1)) * 4;
-        let mut words =
-            (0..).map(|number: u32| k.load_shared::<F32, 1>(from + number * self.word)[0]);
-        let mut state = |one: &Reduction| -> State<'k> {
-            words.by_ref().take(one.registers() as usize).collect()
-        };
-        lanes(reductions.iter().map(&mut state).collect(), warps)
+        lanes(loaded(k, reductions, from, self.word), warps)
     }
 }

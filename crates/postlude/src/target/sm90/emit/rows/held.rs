@@ -6,7 +6,8 @@
 //! row 1   threads 128 to 255
 //! ```
 //!
-//! Neighbouring threads have neighbouring vectors, so that a warp's accesses are whole lines.
+//! Neighbouring threads have neighbouring vectors, so that a warp's accesses are whole lines. Of a streamed row the CTAs of a
+//! cluster take chunks of a tile's columns by turns.
 
 use postlude_ptx::kernel::{Kernel, Reg};
 use postlude_ptx::types::{Pred, U32};
@@ -38,6 +39,10 @@ pub(super) struct Holder<'k> {
     /// The thread's row in a tile, and its place among the row's threads.
     pub(super) row: Reg<'k, U32>,
     pub(super) lane: Reg<'k, U32>,
+    /// The CTA's place among those that share a row, where several do.
+    pub(super) rank: Option<Reg<'k, U32>>,
+    /// CTAs that share a row.
+    blocks: u32,
 }
 
 /// A thread's columns of a row.
@@ -88,18 +93,52 @@ impl<'k> Holder<'k> {
             width: needs.vector,
             row: thread >> threads.trailing_zeros(),
             lane: thread & (threads - 1),
+            rank: (tile.cluster.blocks() > 1).then(|| k.cluster_rank()),
+            blocks: tile.cluster.blocks(),
         }
     }
 
-    /// The thread's columns in the tile of this number.
-    pub(super) fn row(&self, number: Reg<'k, U32>) -> HeldRow<'k> {
-        let (batch, within) = match self.per_batch {
+    /// The CTA's chunks of a streamed row: with those beyond the last column, as many as each other's.
+    pub(super) fn chunks(&self) -> Reg<'k, U32> {
+        let columns = self.tile[1] * self.blocks;
+        (self.columns + (columns - 1)) >> columns.trailing_zeros()
+    }
+
+    /// The thread's columns in one of these.
+    pub(super) fn chunk(&self, number: Reg<'k, U32>, chunk: Reg<'k, U32>) -> HeldRow<'k> {
+        let place = match self.rank {
+            Some(rank) => chunk.mad(self.blocks, rank),
+            None => chunk,
+        };
+        let (batch, at) = self.batch_of(number);
+        let first = place.mad(self.tile[1], self.lane * self.width);
+        HeldRow { batch, at, inside: None, vectors: self.vectors_from(first) }
+    }
+
+    /// The batch of a tile, and its number there.
+    fn batch_of(&self, number: Reg<'k, U32>) -> (Batch<'k>, Reg<'k, U32>) {
+        match self.per_batch {
             Some(per_batch) => {
                 let batch = number / per_batch;
                 (self.batch_dims.batch(batch), number - batch * per_batch)
             }
             None => (self.batch, number),
+        }
+    }
+
+    /// A thread's vectors, of which the first begins at this column.
+    fn vectors_from(&self, first: Reg<'k, U32>) -> Vec<HeldVector<'k>> {
+        let vector = |number: u32| {
+            let column = first + number * self.threads * self.width;
+            let inside = column.lt(self.columns);
+            HeldVector { column, read: column.min(self.columns - self.width), inside }
         };
+        (0..self.vectors).map(vector).collect()
+    }
+
+    /// The thread's columns in the tile of this number.
+    pub(super) fn row(&self, number: Reg<'k, U32>) -> HeldRow<'k> {
+        let (batch, within) = self.batch_of(number);
         let [rows, columns] = self.tile;
         let own = self.lane * self.width;
         let (below, first) = match self.beside {
@@ -116,11 +155,6 @@ impl<'k> Holder<'k> {
                 (row.min(self.rows - 1), Some(row.lt(self.rows)))
             }
         };
-        let vector = |number: u32| {
-            let column = first + number * self.threads * self.width;
-            let inside = column.lt(self.columns);
-            HeldVector { column, read: column.min(self.columns - self.width), inside }
-        };
-        HeldRow { batch, at, inside, vectors: (0..self.vectors).map(vector).collect() }
+        HeldRow { batch, at, inside, vectors: self.vectors_from(first) }
     }
 }

@@ -21,25 +21,36 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         environment: &mut Environment<'k>,
         elements: &mut Elements<'k>,
     ) {
-        let (evaluator, program) = (self.evaluator(), self.plan.program);
-        for (number, reductions) in row_folds(program).into_iter().enumerate() {
+        for (number, reductions) in row_folds(self.plan.program).into_iter().enumerate() {
             let states = self.fold(row, environment, elements, reductions);
-            let states = self.exchange.combine(&evaluator, number, reductions, states);
-            for (reduction, state) in reductions.iter().zip(&states) {
-                for one in program.members(*reduction) {
-                    let value = evaluator.fold_finish(one, state, environment);
-                    environment[one.node.index()] = Some(value);
-                }
+            self.finish_pass(number, reductions, states, place, environment);
+        }
+    }
+
+    /// Adds what follows from a pass to the environment of its row, of which this thread has `states`.
+    pub(super) fn finish_pass(
+        &self,
+        number: usize,
+        reductions: &[Reduction],
+        states: Vec<State<'k>>,
+        place: &Place<'k>,
+        environment: &mut Environment<'k>,
+    ) {
+        let (evaluator, program) = (self.evaluator(), self.plan.program);
+        let states = self.exchange.combine(&evaluator, number, reductions, states);
+        for (reduction, state) in reductions.iter().zip(&states) {
+            for one in program.members(*reduction) {
+                let value = evaluator.fold_finish(one, state, environment);
+                environment[one.node.index()] = Some(value);
             }
-            if number < program.row_passes.len() {
-                let ready = |id: NodeId| {
-                    program.passes[id.index()] == number + 1
-                        && !program.after_reductions[id.index()]
-                };
-                evaluator.extend_some(environment, Kind::AlongRows, place, &[], ready);
-            } else if let Some(first) = reductions.first() {
-                evaluator.extend_after_reductions(environment, first.scope, place);
-            }
+        }
+        if number < program.row_passes.len() {
+            let ready = |id: NodeId| {
+                program.passes[id.index()] == number + 1 && !program.after_reductions[id.index()]
+            };
+            evaluator.extend_some(environment, Kind::AlongRows, place, &[], ready);
+        } else if let Some(first) = reductions.first() {
+            evaluator.extend_after_reductions(environment, first.scope, place);
         }
     }
 
@@ -80,6 +91,21 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         elements: &[Environment<'k>],
         reduction: Reduction,
     ) -> State<'k> {
+        let terms = Self::terms(evaluator, (row, number), environment, elements, reduction);
+        let state = evaluator.fold_some(reduction, &terms);
+        let nothing = evaluator.fold_begin(reduction);
+        let words = state.into_iter().zip(nothing);
+        words.map(|(word, nothing)| word.select(nothing, row.vectors[number].inside)).collect()
+    }
+
+    /// The terms of a vector, as if it were inside.
+    pub(super) fn terms(
+        evaluator: &Evaluator<'_, 'k, C>,
+        (row, number): (&HeldRow<'k>, usize),
+        environment: &Environment<'k>,
+        elements: &[Environment<'k>],
+        reduction: Reduction,
+    ) -> Vec<Term<'k>> {
         let vector = &row.vectors[number];
         let term = |(place, element): (usize, &Environment<'k>)| -> Term<'k> {
             let column = || vector.column + place as u32;
@@ -90,11 +116,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
                 None => term,
             }
         };
-        let terms: Vec<Term<'k>> = elements.iter().enumerate().map(term).collect();
-        let state = evaluator.fold_some(reduction, &terms);
-        let nothing = evaluator.fold_begin(reduction);
-        let words = state.into_iter().zip(nothing);
-        words.map(|(word, nothing)| word.select(nothing, vector.inside)).collect()
+        elements.iter().enumerate().map(term).collect()
     }
 
     /// Writes outputs along rows, by the first thread of each.
@@ -115,6 +137,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
                     panic!("compiler bug: an output without a value")
                 };
                 let first = self.holder.lane.eq(0);
+                let first = self.holder.rank.map_or(first, |rank| first & rank.eq(0));
                 let inside = row.inside.map_or(first, |inside| inside & first);
                 store(k, output.dtype, memory.element(k, place.at), value, Some(inside));
             }

@@ -113,6 +113,50 @@ impl<'k, C: EpilogueChip> Staging<'k, C> {
         k.copy_async_commit();
     }
 
+    /// Fills a whole ring of chunks: `issue` copies the next chunk into the slot that is next.
+    pub(super) fn begin_chunks(&self, issue: impl FnOnce()) {
+        self.k.for_(0, self.stages, 1, |_| {
+            issue();
+            self.next_chunk();
+        });
+    }
+
+    /// Waits for the chunk in this slot, behind which all other slots are filled, or groups of nothing were.
+    pub(super) fn wait_chunk(&self) {
+        self.k.copy_async_wait(self.stages - 1);
+    }
+
+    /// Copies a chunk of a row into the slot, if there is the row.
+    pub(super) fn copy_chunk(
+        &self,
+        parameters: &Parameters<'k>,
+        row: &HeldRow<'k>,
+        exists: Reg<'k, Pred>,
+    ) {
+        self.copy(parameters, row, self.slot.copy(), exists);
+    }
+
+    /// Keeps the number of groups in step while nothing is copied.
+    pub(super) fn skip_chunk(&self) {
+        self.k.copy_async_commit();
+    }
+
+    /// Goes on to the next slot.
+    pub(super) fn next_chunk(&self) {
+        let next = self.slot.get() + self.slot_bytes;
+        let wraps = next.eq(self.stages * self.slot_bytes);
+        self.slot.set(self.k.imm(0).select(next, wraps));
+    }
+
+    /// The slot, and a return to it.
+    pub(super) fn chunk_slot(&self) -> Reg<'k, U32> {
+        self.slot.copy()
+    }
+
+    pub(super) fn return_to(&self, slot: Reg<'k, U32>) {
+        self.slot.set(slot);
+    }
+
     /// A thread's vector of this number of an operand, as it was copied.
     pub(super) fn read(&self, operand: usize, number: usize) -> Vec<Reg<'k, B32>> {
         let (k, operand) = (self.k, &self.operands[operand]);
@@ -130,9 +174,7 @@ impl<'k, C: EpilogueChip> Staging<'k, C> {
 
     /// Goes on to the next slot: this one has been read.
     pub(super) fn turn(&self) {
-        let next = self.slot.get() + self.slot_bytes;
-        let wraps = next.eq(self.stages * self.slot_bytes);
         self.before.set(self.slot.get());
-        self.slot.set(self.k.imm(0).select(next, wraps));
+        self.next_chunk();
     }
 }

@@ -46,6 +46,15 @@ const GRAPHS: &[(&str, &str, &str, usize)] = &[
     ("softmax_across_a_cluster", "A: bf16[M, N]", SOFTMAX, 4095),
     ("layer_norm", "A: bf16[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 8192),
     ("layer_norm_of_floats", "A: f32[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 4096),
+    ("streamed_softmax", "A: bf16[M, N]", SOFTMAX, 128_256),
+    ("streamed_softmax_of_floats", "A: f32[M, N]", SOFTMAX, 65536),
+    ("streamed_layer_norm", "A: bf16[M, N], g: f32[N], b: f32[N]", LAYER_NORM, 65536),
+    (
+        "streamed_cross_entropy",
+        "A: bf16[M, N], t: i32[M]",
+        "v0 = input A\nv1 = input t\nv2 = logsumexp v0 over column\nv3 = pick v0, v1\nv4 = subtract v2, v3\noutput l: f32[M] = v4",
+        128_256,
+    ),
     (
         "sums_of_rows",
         "A: bf16[M, N]",
