@@ -32,18 +32,22 @@ pub enum KernelSchedule {
     /// No product: the rows of tiles of one row pass through a ring in shared memory, a tile's columns at a time, and each CTA
     /// of a cluster has its part of them.
     StreamedRows,
+    /// No product: each CTA folds a share of the rows of a strip of columns, and a thread has the same few columns of all its
+    /// rows.
+    Strips,
     /// No product and no tile: threads compute one element of an output after the other.
     Elements,
 }
 
 impl KernelSchedule {
     /// All of them.
-    pub const ALL: [KernelSchedule; 6] = [
+    pub const ALL: [KernelSchedule; 7] = [
         KernelSchedule::Cooperative,
         KernelSchedule::PingPong,
         KernelSchedule::Swapped,
         KernelSchedule::Rows,
         KernelSchedule::StreamedRows,
+        KernelSchedule::Strips,
         KernelSchedule::Elements,
     ];
 
@@ -55,6 +59,7 @@ impl KernelSchedule {
             KernelSchedule::Swapped => "swapped",
             KernelSchedule::Rows => "rows",
             KernelSchedule::StreamedRows => "streamed-rows",
+            KernelSchedule::Strips => "strips",
             KernelSchedule::Elements => "elements",
         }
     }
@@ -66,6 +71,7 @@ impl KernelSchedule {
             | KernelSchedule::Swapped
             | KernelSchedule::Rows
             | KernelSchedule::StreamedRows
+            | KernelSchedule::Strips
             | KernelSchedule::Elements => 1,
             KernelSchedule::PingPong => 2,
         }
@@ -150,14 +156,23 @@ impl Tile {
         self.columns / self.threads_per_row()
     }
 
-    /// Whether threads hold rows, in registers or in shared memory: no products, no 64-row blocks, no warps that only load.
+    /// Whether threads load rows by themselves, into registers or shared memory: no products, no 64-row blocks, no warps that
+    /// only load.
     pub const fn holds_rows(self) -> bool {
-        matches!(self.kernel, KernelSchedule::Rows | KernelSchedule::StreamedRows)
+        matches!(
+            self.kernel,
+            KernelSchedule::Rows | KernelSchedule::StreamedRows | KernelSchedule::Strips
+        )
     }
 
     /// Whether rows pass through shared memory, a tile's columns at a time.
     pub const fn streams_rows(self) -> bool {
         matches!(self.kernel, KernelSchedule::StreamedRows)
+    }
+
+    /// Whether strips of columns are folded along their rows.
+    pub const fn folds_strips(self) -> bool {
+        matches!(self.kernel, KernelSchedule::Strips)
     }
 
     /// Whether threads compute elements by themselves.
@@ -196,6 +211,11 @@ impl Tile {
     /// Math warpgroups that compute one tile together.
     pub const fn warpgroups_per_tile(self) -> u32 {
         self.math_warpgroups / self.tiles_in_flight()
+    }
+
+    /// Partial results along columns that a tile leaves: one of each warpgroup, or of a CTA that folds a strip.
+    pub const fn partials_per_tile(self) -> u32 {
+        if self.folds_strips() { 1 } else { self.warpgroups_per_tile() }
     }
 
     /// Accumulators of one thread.

@@ -3,6 +3,8 @@
 //! Results are held to the reference's bounds. Each graph runs at sizes that fill tiles, at sizes that divide nothing and
 //! at single rows and columns, and with inputs in other layouts.
 
+mod strips;
+
 use postlude::graph::{self, Graph};
 use postlude::lower::TileProgram;
 use postlude::placement::Placements;

@@ -14,6 +14,7 @@ mod shared_row;
 mod staging;
 mod states;
 mod streamed;
+mod strips;
 mod vectors;
 
 use postlude_ptx::kernel::{Kernel, Reg};
@@ -63,7 +64,13 @@ pub(super) fn hold_rows<'k, C: EpilogueChip>(
     let again = computed_again(plan.program);
     let kernel =
         RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed, again };
-    if plan.schedule.tile.streams_rows() { kernel.stream() } else { kernel.run() }
+    if plan.schedule.tile.streams_rows() {
+        kernel.stream();
+    } else if plan.schedule.tile.folds_strips() {
+        kernel.fold_strips();
+    } else {
+        kernel.run();
+    }
 }
 
 impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
@@ -152,13 +159,24 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         elements: &mut [Environment<'k>],
         only: &[bool],
     ) {
-        let evaluator = self.evaluator();
-        let vector = &row.vectors[number];
         self.fetch(number, elements, only);
-        let columns = self.along_columns(row, vector, environment, only);
+        let columns = self.along_columns(row, &row.vectors[number], environment, only);
+        self.complete((row, number), environment, columns.as_deref(), elements, only);
+    }
+
+    /// The same from elements that have what was loaded, and what is known of their columns.
+    fn complete(
+        &self,
+        (row, number): (&HeldRow<'k>, usize),
+        environment: &Environment<'k>,
+        columns: Option<&[Environment<'k>]>,
+        elements: &mut [Environment<'k>],
+        only: &[bool],
+    ) {
+        let (evaluator, vector) = (self.evaluator(), &row.vectors[number]);
         for (place, element) in elements.iter_mut().enumerate() {
             fill(element, environment);
-            if let Some(columns) = &columns {
+            if let Some(columns) = columns {
                 fill(element, &columns[place]);
             }
             let column = if self.indexed { vector.column + place as u32 } else { vector.column };

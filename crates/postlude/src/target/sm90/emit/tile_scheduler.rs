@@ -314,6 +314,7 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
             | KernelSchedule::Swapped
             | KernelSchedule::Rows
             | KernelSchedule::StreamedRows
+            | KernelSchedule::Strips
             | KernelSchedule::Elements => (k.cluster(), k.clusters()),
             KernelSchedule::PingPong => (order.mad(k.clusters(), k.cluster()), self.apart()),
         }

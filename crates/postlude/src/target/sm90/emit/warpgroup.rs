@@ -24,6 +24,7 @@ impl<'k> WarpgroupIndex<'k> {
                 | KernelSchedule::Swapped
                 | KernelSchedule::Rows
                 | KernelSchedule::StreamedRows
+                | KernelSchedule::Strips
                 | KernelSchedule::Elements,
                 _,
             ) => (k.imm(0), in_cta),

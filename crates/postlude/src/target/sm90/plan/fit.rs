@@ -70,10 +70,16 @@ fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
         return fit_streamed(tile, &needs, chip);
     }
     let most = needs.rows?.ctas(tile, needs.work);
-    // A CTA for each tile: on an H200 that was faster than CTAs that load tiles ahead, whatever the bytes under way.
-    let mut held = (1..=most).map(|ctas| without_blocks(tile, &needs, ctas, 1)).take_while(|one| {
+    let fits = |one: &Sm90Schedule| {
         one.ctas * (one.shared_bytes() + CTA_BYTES) - CTA_BYTES <= chip.shared_bytes
-    });
+    };
+    if tile.folds_strips() {
+        let mut most_first = (1..=most).rev().map(|ctas| without_blocks(tile, &needs, ctas, 1));
+        return most_first.find(fits);
+    }
+    // A CTA for each tile: on an H200 that was faster than CTAs that load tiles ahead, whatever the bytes under way.
+    let held = (1..=most).map(|ctas| without_blocks(tile, &needs, ctas, 1));
+    let mut held = held.take_while(fits);
     let mut last = held.next()?;
     for schedule in held {
         if last.ctas >= FEWEST_CTAS && last.ctas * last.held_stage_bytes() >= LOADED_BYTES {

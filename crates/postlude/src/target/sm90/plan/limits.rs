@@ -7,6 +7,7 @@ use crate::lower::{TileProgram, least_common_multiple};
 use crate::problem::Problem;
 use crate::target::tile::Tile;
 
+use super::code::held_elements;
 use super::needs::Needs;
 use super::refusal::Sm90Refusal;
 use super::schedule::Sm90Schedule;
@@ -34,7 +35,7 @@ pub(super) fn refuse_code(program: &TileProgram, needs: &Needs) -> Result<(), Sm
 fn code_lines(tile: Tile, needs: &Needs, vectors: [u64; 3]) -> u64 {
     let round = least_common_multiple(needs.groups, NARROWEST);
     let elements = if tile.holds_rows() {
-        u64::from(tile.row_elements())
+        u64::from(held_elements(tile))
     } else {
         u64::from(tile.blocks()) * u64::from(round) / 2
     };
@@ -61,7 +62,7 @@ impl Sm90Schedule {
         if !words.any() {
             return true;
         }
-        let units = rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile());
+        let units = rows * u64::from(tile.cluster.rows() * tile.partials_per_tile());
         let tiles = columns * u64::from(tile.cluster.columns());
         let most = u64::from(words.rows.max(words.columns).max(words.scalars));
         let counters = product(&[units + tiles + 1, batch + 1]);

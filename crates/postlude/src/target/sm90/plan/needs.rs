@@ -189,8 +189,8 @@ impl Needs {
             && general(&self.epilogue_stores, &other.epilogue_stores)
             && self.swap_ab == other.swap_ab
             && self.column_values == other.column_values
-            // Where threads hold rows, no partial result leaves a CTA.
-            && (self.rows.is_some() || self.folds == other.folds)
+            // Where threads hold rows whole, no partial result leaves a CTA.
+            && (self.rows.is_some() && !self.folds.any() || self.folds == other.folds)
             && self.groups == other.groups
             && self.block_rows == other.block_rows
             && self.block_words == other.block_words

@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use super::chip::Sm90;
 use super::row_needs::RowNeeds;
 use super::schedule::Sm90Schedule;
-use super::streamed;
+use super::{streamed, strips};
 
 /// Bytes in flight for which an SM gets its part of what memory moves.
 const IN_FLIGHT: f64 = 32.0 * 1024.0;
@@ -39,6 +39,9 @@ pub(super) fn cycles(
 ) -> f64 {
     if schedule.tile.streams_rows() {
         return streamed::cycles(schedule, needs, problem, chip);
+    }
+    if schedule.tile.folds_strips() {
+        return strips::cycles(schedule, needs, problem, chip);
     }
     let (tile, processors) = (schedule.tile, f64::from(chip.processors));
     let [along_rows, along_columns] = schedule.clusters(problem).map(|count| count as f64);

@@ -45,6 +45,9 @@ impl RowNeeds {
 
     /// Registers of a thread, as estimated.
     fn registers(&self, tile: Tile, work: u32) -> u32 {
+        if tile.folds_strips() {
+            return self.strip_registers(tile) + work.saturating_sub(SHORT_WORK);
+        }
         let kept = if tile.streams_rows() { 0 } else { self.kept };
         let waiting = tile.row_elements().saturating_mul(kept);
         // Beside many elements that wait, two vectors along columns spill in as few.

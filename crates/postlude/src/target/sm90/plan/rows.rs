@@ -1,4 +1,4 @@
-//! Kernels without a product whose threads hold whole rows in registers: what a graph needs of them, their tiles and costs.
+//! Kernels without a product whose threads load rows by themselves: what a graph needs of them, and their tiles.
 //!
 //! In: a tile program whose tensors lie so that threads move 16 bytes at a time. Out: what a row kernel has to hold, and
 //! the tiles that hold it. Invariant: where `RowNeeds` is there, the emitter can write a row kernel for the program.
@@ -16,6 +16,7 @@ use super::partials::FoldWords;
 use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
 use super::row_needs::RowNeeds;
 use super::streamed::STREAMED_TILES;
+use super::strips::{STRIP_TILES, folds_columns};
 
 /// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, and longer rows.
 pub(super) const ROW_TILES: [Tile; 26] = [
@@ -49,7 +50,7 @@ pub(super) const ROW_TILES: [Tile; 26] = [
 
 /// All tiles of row kernels.
 pub(super) fn row_tiles() -> impl Iterator<Item = &'static Tile> {
-    ROW_TILES.iter().chain(&STREAMED_TILES)
+    ROW_TILES.iter().chain(&STREAMED_TILES).chain(&STRIP_TILES)
 }
 
 const fn rows(rows: u32, columns: u32, math_warpgroups: u32) -> Tile {
@@ -70,6 +71,9 @@ impl RowNeeds {
     ) -> Option<RowNeeds> {
         let graph = program.graph();
         let sizes = [problem.batch, problem.rows, problem.product_columns()];
+        let strips = folds_columns(program);
+        let of_rows = program.reductions.iter().all(|one| is_of_row(*one))
+            && graph.outputs().iter().all(|output| is_written(program, output));
         let suits = needs.mainloop.is_none()
             && !needs.shared_strides
             && !problem.segmented
@@ -81,8 +85,7 @@ impl RowNeeds {
             && program.run_reductions.is_empty()
             && program.column_runs.is_empty()
             && program.body_inputs.len() + graph.outputs().len() <= MOST_TENSORS
-            && program.reductions.iter().all(|one| is_of_row(*one))
-            && graph.outputs().iter().all(|output| is_written(program, output))
+            && (of_rows || strips)
             && !graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_)));
         let moves = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Tma;
         let finished = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Finished;
@@ -103,15 +106,17 @@ impl RowNeeds {
         let lie_well = along_columns
             .iter()
             .all(|input| lies_by_vectors(program, problem, *input, placements.input(*input)));
-        let passes = row_folds(program);
+        let folds = row_folds(program);
+        // No pass folds a row where strips of columns are folded.
+        let passes = if strips { &[] } else { &folds[..] };
         let words = |pass: &&[Reduction]| pass.iter().map(|one| one.registers()).sum();
-        let words = passes.iter().map(words).max().unwrap_or(0);
+        let words = folds.iter().map(words).max().unwrap_or(0);
         let fits = columns.is_multiple_of(vector) && lie_well && words <= MOST_WORDS;
         fits.then(|| RowNeeds {
             vector,
             loaded: loads.iter().sum(),
             moved: loads.iter().chain(&stores).sum(),
-            kept: kept(program, &passes),
+            kept: kept(program, passes),
             vectors: along_columns.len() as u32,
             passes: passes.len() as u32,
             words,
@@ -123,7 +128,8 @@ impl RowNeeds {
 impl Needs {
     /// Whether threads hold the rows of a tile.
     pub(super) fn holds(&self, tile: Tile) -> bool {
-        self.rows.is_some_and(|rows| rows.fit(tile, self.work))
+        tile.folds_strips() == (self.folds.columns > 0)
+            && self.rows.is_some_and(|rows| rows.fit(tile, self.work))
             && code_lines(tile, self, tile.columns) <= MOST_LINES
     }
 
@@ -140,7 +146,7 @@ impl Needs {
             rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
             whole_columns: whole(self.whole_columns),
             slots: SlotCounts::default(),
-            folds: FoldWords::default(),
+            folds: if tile.folds_strips() { self.folds } else { FoldWords::default() },
             ..self.clone()
         };
         needs.epilogue_loads.iter_mut().for_each(EpilogueTransfer::make_direct);
@@ -318,7 +324,7 @@ mod tests {
         assert_eq!(kept(SOFTMAX), Some((1, 8)));
         assert_eq!(kept(NORM), Some((0, 4)));
         assert_eq!(kept(SUMS), Some((0, 4)));
-        assert_eq!(kept(COLUMNS), None);
+        assert_eq!(kept(COLUMNS), Some((0, 4)));
     }
 
     #[test]

@@ -126,6 +126,9 @@ impl Sm90Schedule {
 
     /// Clusters of tiles along the rows and along the columns of a problem.
     pub(super) fn clusters(&self, problem: &Problem) -> [u64; 2] {
+        if self.tile.folds_strips() {
+            return self.strip_units(problem);
+        }
         let [rows, columns] = self.cluster_size().map(u64::from);
         let sizes = [problem.rows as u64, problem.product_columns() as u64];
         // Every segment with rows has a tile, and its last one is half empty, as far as is known before the call.

@@ -118,6 +118,9 @@ impl Sm90Schedule {
 
     /// Bytes that warpgroups fold reductions through.
     pub(crate) fn fold_bytes(&self) -> u32 {
+        if self.tile.folds_strips() {
+            return self.strip_bytes();
+        }
         self.math_warpgroups() * self.needs.folds.shared_bytes(self.width())
     }
 
@@ -165,7 +168,8 @@ impl Sm90Schedule {
     /// Bytes of a tile's operands, where threads hold its rows: of a streamed row, of a chunk.
     pub(crate) fn held_stage_bytes(&self) -> u32 {
         let Tile { rows, columns, .. } = self.tile;
-        self.needs.rows.map_or(0, |needs| rows * columns * needs.loaded)
+        let staged = self.needs.rows.filter(|_| !self.tile.folds_strips());
+        staged.map_or(0, |needs| rows * columns * needs.loaded)
     }
 
     /// Bytes of all of them.

@@ -27,7 +27,7 @@ impl Workspace {
             _ => rows,
         };
         let (rows, columns) = (
-            rows * u64::from(tile.cluster.rows() * tile.warpgroups_per_tile()),
+            rows * u64::from(tile.cluster.rows() * tile.partials_per_tile()),
             columns * u64::from(tile.cluster.columns()),
         );
         let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));

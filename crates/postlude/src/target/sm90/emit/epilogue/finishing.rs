@@ -61,11 +61,11 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
                 ((batch, zero, number), ResultOf::Column(number))
             };
             let place = Place { at, inside: Some(inside) };
-            let environment = self.environment(scope.kind, &place);
+            let known = environment(&self.evaluator, scope.kind, &place);
             let result = |one: Numbered| {
                 let count = if one.1.is_pick() {
                     // No tile writes an element that does not exist.
-                    let picked = Evaluator::<C>::picked(one.1, &environment);
+                    let picked = Evaluator::<C>::picked(one.1, &known);
                     k.imm(1).select(0, inside & picked.lt(parameters.columns))
                 } else {
                     workspace.count(one.1, index)
@@ -85,7 +85,7 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
                 (one.1, total.state())
             };
             let results: Vec<_> = self.reductions.in_scope(scope).map(result).collect();
-            let environment = self.store_outputs(scope, &place, environment, &results);
+            let environment = store_outputs(&self.evaluator, scope, &place, known, &results);
             let counts = |reduction: Reduction| match self.evaluator.plan.program.runs
                 [reduction.terms.index()]
             {
@@ -113,8 +113,8 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
             let zero = k.imm(0);
             let batch = self.evaluator.parameters.batch_dims.batch(index.batch);
             let place = Place { at: (batch, zero, zero), inside: None };
-            let environment = self.environment(Kind::Scalar, &place);
-            let environment = self.store_outputs(scope, &place, environment, &results);
+            let known = environment(&self.evaluator, Kind::Scalar, &place);
+            let environment = store_outputs(&self.evaluator, scope, &place, known, &results);
             self.leave_finished(scope, index, (&environment, place.at), ResultOf::Scalar);
         });
     }
@@ -135,50 +135,52 @@ impl<'k, C: EpilogueChip> Finisher<'_, 'k, C> {
             self.workspace.write(one, first, (index.batch, of), &state);
         }
     }
+}
 
-    /// The environment of a place without finished reductions.
-    fn environment(&self, kind: Kind, place: &Place<'k>) -> Environment<'k> {
-        let mut environment: Environment<'k> = vec![None; self.evaluator.plan.graph.len()];
-        self.evaluator.extend(&mut environment, Kind::Scalar, place, &[]);
-        match kind {
-            Kind::AlongColumns => self.evaluator.extend_column(&mut environment, place),
-            Kind::AlongRows | Kind::Tile => {
-                self.evaluator.extend(&mut environment, kind, place, &[]);
-            }
-            Kind::Scalar => {}
+/// The environment of a place without finished reductions.
+pub(super) fn environment<'k, C: EpilogueChip>(
+    evaluator: &Evaluator<'_, 'k, C>,
+    kind: Kind,
+    place: &Place<'k>,
+) -> Environment<'k> {
+    let mut environment: Environment<'k> = vec![None; evaluator.plan.graph.len()];
+    evaluator.extend(&mut environment, Kind::Scalar, place, &[]);
+    match kind {
+        Kind::AlongColumns => evaluator.extend_column(&mut environment, place),
+        Kind::AlongRows | Kind::Tile => {
+            evaluator.extend(&mut environment, kind, place, &[]);
         }
-        environment
+        Kind::Scalar => {}
     }
+    environment
+}
 
-    /// Computes what follows from finished reductions, and stores the outputs of this scope; returns the environment.
-    fn store_outputs(
-        &self,
-        scope: ReductionScope,
-        place: &Place<'k>,
-        mut environment: Environment<'k>,
-        results: &[(Reduction, State<'k>)],
-    ) -> Environment<'k> {
-        let graph = self.evaluator.plan.graph;
-        for (reduction, state) in results {
-            for one in self.evaluator.plan.program.members(*reduction) {
-                let value = self.evaluator.fold_finish(one, state, &environment);
-                environment[one.node.index()] = Some(value);
-            }
+/// Computes what follows from finished reductions, and stores the outputs of this scope; returns the environment.
+pub(super) fn store_outputs<'k, C: EpilogueChip>(
+    evaluator: &Evaluator<'_, 'k, C>,
+    scope: ReductionScope,
+    place: &Place<'k>,
+    mut environment: Environment<'k>,
+    results: &[(Reduction, State<'k>)],
+) -> Environment<'k> {
+    let graph = evaluator.plan.graph;
+    for (reduction, state) in results {
+        for one in evaluator.plan.program.members(*reduction) {
+            let value = evaluator.fold_finish(one, state, &environment);
+            environment[one.node.index()] = Some(value);
         }
-        self.evaluator.extend_after_reductions(&mut environment, scope, place);
-        for (output, destination) in
-            graph.outputs().iter().zip(&self.evaluator.parameters.destinations)
-        {
-            let lives = ReductionScope::of(graph, graph.ty(output.value).axes) == scope
-                && self.evaluator.plan.program.after_reductions[output.value.index()];
-            if let (true, Destination::Direct(memory)) = (lives, destination) {
-                let Some(value) = environment[output.value.index()] else {
-                    panic!("compiler bug: an output without a value")
-                };
-                let run = self.evaluator.plan.program.output_run(output);
-                store_at(self.evaluator.k, (output, memory, run), place.at, value, place.inside);
-            }
-        }
-        environment
     }
+    evaluator.extend_after_reductions(&mut environment, scope, place);
+    for (output, destination) in graph.outputs().iter().zip(&evaluator.parameters.destinations) {
+        let lives = ReductionScope::of(graph, graph.ty(output.value).axes) == scope
+            && evaluator.plan.program.after_reductions[output.value.index()];
+        if let (true, Destination::Direct(memory)) = (lives, destination) {
+            let Some(value) = environment[output.value.index()] else {
+                panic!("compiler bug: an output without a value")
+            };
+            let run = evaluator.plan.program.output_run(output);
+            store_at(evaluator.k, (output, memory, run), place.at, value, place.inside);
+        }
+    }
+    environment
 }

@@ -56,6 +56,7 @@ pub(super) struct HeldRow<'k> {
 }
 
 /// Columns side by side.
+#[derive(Clone, Copy)]
 pub(super) struct HeldVector<'k> {
     /// The first column, and the one that is read: another where this one is beyond the last.
     pub(super) column: Reg<'k, U32>,
@@ -134,6 +135,17 @@ impl<'k> Holder<'k> {
             HeldVector { column, read: column.min(self.columns - self.width), inside }
         };
         (0..self.vectors).map(vector).collect()
+    }
+
+    /// The thread's columns in a strip of a tile's columns.
+    pub(super) fn strip(&self, number: Reg<'k, U32>) -> Vec<HeldVector<'k>> {
+        self.vectors_from(number.mad(self.tile[1], self.lane * self.width))
+    }
+
+    /// A row of a strip, or the last one beyond it.
+    pub(super) fn strip_row(&self, row: Reg<'k, U32>, vectors: &[HeldVector<'k>]) -> HeldRow<'k> {
+        let (at, inside) = (row.min(self.rows - 1), Some(row.lt(self.rows)));
+        HeldRow { batch: self.batch, at, inside, vectors: vectors.to_vec() }
     }
 
     /// The thread's columns in the tile of this number.

@@ -23,12 +23,12 @@ const PAIR_OF_PAIRS: u32 = 0x5410;
 
 impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
     /// Words of a vector.
-    fn words(&self, dtype: DType) -> usize {
+    pub(super) fn words(&self, dtype: DType) -> usize {
         self.needs.vector as usize * dtype.bits() / 32
     }
 
     /// Where a vector is that is read, or written where it is inside, in a row that begins here.
-    fn address(
+    pub(super) fn address(
         dtype: DType,
         start: GlobalPointer<'k>,
         vector: &HeldVector<'k>,
@@ -36,7 +36,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         start.element(vector.read, dtype.bits() as u32 / 8)
     }
 
-    fn load_words(
+    pub(super) fn load_words(
         &self,
         count: usize,
         from: GlobalPointer<'k>,

@@ -74,6 +74,36 @@ const GRAPHS: &[(&str, &str, &str, usize)] = &[
         8192,
     ),
     (
+        "sums_of_columns",
+        "A: bf16[M, N]",
+        "v0 = input A\nv1 = sum v0 over row\noutput s: f32[N] = v1",
+        8192,
+    ),
+    (
+        "statistics_of_a_batch",
+        "A: f32[M, N], m: f32[N]",
+        "v0 = input A\nv1 = input m\nv2 = subtract v0, v1\nv3 = sum v2 over row\nv4 = multiply v2, v2\nv5 = sum v4 over row\noutput a: f32[N] = v3\noutput b: f32[N] = v5",
+        1024,
+    ),
+    (
+        "largest_of_columns",
+        "A: f16[M, N]",
+        "v0 = input A\nv1 = argmax v0 over row\nv2 = i32 v1\nv3 = max v0 over row\noutput i: i32[N] = v2\noutput h: f32[N] = v3",
+        4096,
+    ),
+    (
+        "exponentials_of_columns",
+        "A: f32[M, N], r: f32[M]",
+        "v0 = input A\nv1 = input r\nv2 = multiply v0, v1\nv3 = logsumexp v2 over row\noutput l: f32[N] = v3",
+        4096,
+    ),
+    (
+        "sums_of_bytes",
+        "A: i8[M, N]",
+        "v0 = input A\nv1 = i32 v0\nv2 = sum v1 over row\noutput s: i32[N] = v2",
+        4096,
+    ),
+    (
         "gelu_of_unaligned",
         "A: f16[M, N], b: f32[N]",
         "v0 = input A\nv1 = input b\nv2 = add v0, v1\nv3 = erf v2\nv4 = multiply v2, v3\noutput D: f16[M, N] = v4",

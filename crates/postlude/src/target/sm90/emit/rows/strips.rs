@@ -1,0 +1,179 @@
+//! Strips of columns: a thread has the same few columns of all rows of its CTA's share, and folds them as it reads them.
+//!
+//! ```text
+//! tile 8 x 256, bf16        columns 0 to 255
+//! warp 0                    row 0   row 8 u     row 16 u    row 24 u     of unit 0 of u: all four are loaded, then folded
+//! warp 7                    row 7   row 8 u + 7 ...
+//! ```
+//!
+//! Values along columns are computed once a unit, those along rows once for each of a thread's rows. A row beyond the last is
+//! read at the last, and what it would add is left out.
+
+use postlude_ptx::kernel::{Reg, Var};
+use postlude_ptx::modifier::LoadCache;
+use postlude_ptx::types::{B32, F32};
+
+use crate::graph::Kind;
+use crate::graph::fold::Words;
+use crate::lower::Reduction;
+use crate::target::sm90::plan::STRIP_ROWS;
+
+use super::super::chip::EpilogueChip;
+use super::super::epilogue::{StripResults, StripUnit};
+use super::super::values::{Environment, Place, State, Term};
+use super::RowKernel;
+use super::held::{HeldRow, HeldVector};
+
+/// The words of a row, of each tile operand and of each vector of it.
+type RowWords<'k> = Vec<Vec<Vec<Reg<'k, B32>>>>;
+
+/// What a thread has folded of one column.
+type Total<'k> = Vec<Var<'k, F32>>;
+
+/// What all rows of a unit have in common.
+struct Shared<'k> {
+    reductions: Vec<Reduction>,
+    /// What is computed of an element.
+    only: Vec<bool>,
+    vectors: Vec<HeldVector<'k>>,
+    scalars: Environment<'k>,
+    /// What is known along the columns of each vector.
+    columns: Vec<Option<Vec<Environment<'k>>>>,
+}
+
+impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
+    /// Folds the units of this CTA, one after the other.
+    pub(super) fn fold_strips(&self) {
+        let Some(scalars) = self.shared_scalars() else {
+            panic!("compiler bug: strips of several batches")
+        };
+        let results = StripResults::new(self.evaluator());
+        results.for_each(|unit| {
+            let states = self.fold_unit(unit, scalars);
+            results.add(unit, states);
+        });
+    }
+
+    /// What a thread's elements of a unit give, for each reduction of each column.
+    fn fold_unit(&self, unit: &StripUnit<'k>, scalars: Environment<'k>) -> Vec<Vec<State<'k>>> {
+        let (k, evaluator, rows) = (self.k, self.evaluator(), self.plan.schedule.tile.rows);
+        let reductions: Vec<Reduction> =
+            self.plan.program.reductions_of(Kind::AlongColumns).collect();
+        let vectors = self.holder.strip(unit.strip);
+        let only = self.missing(reductions.iter().flat_map(|one| one.operands()), &scalars);
+        let first = self.holder.strip_row(k.imm(0), &vectors);
+        let along = |vector| self.along_columns(&first, vector, &scalars, &only);
+        let columns = vectors.iter().map(along).collect();
+        let total = |one: &Reduction| -> Vec<Total<'k>> {
+            let begin = || evaluator.fold_begin(*one).into_iter().map(|word| k.var(word)).collect();
+            (0..self.plan.schedule.tile.row_elements()).map(|_| begin()).collect()
+        };
+        let totals: Vec<Vec<Total<'k>>> = reductions.iter().map(total).collect();
+        let shared = Shared { reductions, only, vectors, scalars, columns };
+        let [begin, apart] = unit.rows(rows);
+        // All threads of a CTA go round as often.
+        k.for_(begin, self.parameters.rows, unit.step(rows), |row| {
+            let own = row + self.holder.row;
+            let rows = (0..STRIP_ROWS).map(|turn| own + apart * turn);
+            let rows: Vec<_> =
+                rows.map(|row| self.holder.strip_row(row, &shared.vectors)).collect();
+            self.fold_some(&shared, &rows, &totals);
+        });
+        let states = |columns: Vec<Total<'k>>| {
+            columns.into_iter().map(|total| total.into_iter().map(Var::copy).collect()).collect()
+        };
+        totals.into_iter().map(states).collect()
+    }
+
+    /// Loads some rows, and adds their elements.
+    fn fold_some(&self, shared: &Shared<'k>, rows: &[HeldRow<'k>], totals: &[Vec<Total<'k>>]) {
+        let evaluator = self.evaluator();
+        let words: Vec<RowWords<'k>> = rows.iter().map(|row| self.load_row(row)).collect();
+        let of_row = |row: &HeldRow<'k>| {
+            let mut known = shared.scalars.clone();
+            let place = Place { at: (row.batch, row.at, self.k.imm(0)), inside: None };
+            evaluator.extend(&mut known, Kind::AlongRows, &place, &[]);
+            known
+        };
+        let environments: Vec<Environment<'k>> = rows.iter().map(of_row).collect();
+        for number in 0..shared.vectors.len() {
+            let mut later: Vec<Vec<Vec<Term<'k>>>> = vec![Vec::new(); shared.reductions.len()];
+            for ((row, words), environment) in rows.iter().zip(&words).zip(&environments) {
+                let elements = self.elements((row, number), shared, environment, words);
+                for (place, one) in shared.reductions.iter().enumerate() {
+                    let terms =
+                        Self::terms(&evaluator, (row, number), environment, &elements, *one);
+                    let inside = |term| {
+                        row.inside.map_or(term, |inside| evaluator.fold_where(*one, term, inside))
+                    };
+                    later[place].push(terms.into_iter().map(inside).collect());
+                    if one.partial_words() == Words::One {
+                        self.fold_terms(number, *one, &totals[place], &later[place]);
+                        later[place].clear();
+                    }
+                }
+            }
+            for ((one, totals), terms) in shared.reductions.iter().zip(totals).zip(&later) {
+                self.fold_terms(number, *one, totals, terms);
+            }
+        }
+    }
+
+    /// Adds a vector's terms of some rows to the partial results of its columns.
+    fn fold_terms(
+        &self,
+        number: usize,
+        reduction: Reduction,
+        totals: &[Total<'k>],
+        rows: &[Vec<Term<'k>>],
+    ) {
+        let width = self.needs.vector as usize;
+        for (place, total) in totals[number * width..][..width].iter().enumerate() {
+            let terms: Vec<Term<'k>> = rows.iter().map(|terms| terms[place]).collect();
+            if terms.is_empty() {
+                continue;
+            }
+            let before: State<'k> = total.iter().map(|word| word.get()).collect();
+            let after = self.evaluator().fold_more(reduction, &before, &terms);
+            total.iter().zip(after).for_each(|(word, new)| word.set(new));
+        }
+    }
+
+    /// The elements of a vector of a row that was loaded.
+    fn elements(
+        &self,
+        (row, number): (&HeldRow<'k>, usize),
+        shared: &Shared<'k>,
+        environment: &Environment<'k>,
+        words: &RowWords<'k>,
+    ) -> Vec<Environment<'k>> {
+        let graph = self.plan.graph;
+        let mut elements: Vec<Environment<'k>> =
+            vec![vec![None; graph.len()]; self.needs.vector as usize];
+        for (input, words) in self.plan.program.tile_operands.iter().zip(words) {
+            let Some(id) = graph.input_node(*input) else { continue };
+            let dtype = graph.inputs()[input.0 as usize].dtype;
+            let values = self.unpack_vector(dtype, &words[number]);
+            for (element, value) in elements.iter_mut().zip(values) {
+                element[id.index()] = Some(value);
+            }
+        }
+        let columns = shared.columns[number].as_deref();
+        self.complete((row, number), environment, columns, &mut elements, &shared.only);
+        elements
+    }
+
+    /// Issues the loads of a row.
+    fn load_row(&self, row: &HeldRow<'k>) -> RowWords<'k> {
+        let of_operand = |input| {
+            let memory = self.parameters.memory(input);
+            let start = memory.element_of_row(self.k, (row.batch, row.at, row.at)).pointer();
+            let of_vector = |vector: &HeldVector<'k>| {
+                let from = Self::address(memory.dtype, start, vector);
+                self.load_words(self.words(memory.dtype), from, LoadCache::ReadOnlyStreaming)
+            };
+            row.vectors.iter().map(of_vector).collect()
+        };
+        self.plan.program.tile_operands.iter().copied().map(of_operand).collect()
+    }
+}
