@@ -274,18 +274,19 @@ impl<'k, A: CpAsync> Kernel<'k, A> {
     /// `a * b + c` of a warp: 16 rows, 8 columns, 32 bytes along K; A by rows, B by columns.
     pub fn mma<T: Accumulator>(
         self,
-        of: MatrixType,
+        of: [MatrixType; 2],
         a: [Reg<'k, B32>; 4],
         b: [Reg<'k, B32>; 2],
         c: [Reg<'k, T>; 4],
     ) -> [Reg<'k, T>; 4] {
-        assert!(T::sums(of) && T::PER_REGISTER == 1, "compiler bug: sums of {of:?}");
+        let same = of[0] == of[1] || of.iter().all(|element| element.is_integer());
+        assert!(T::sums(of[0]) && same && T::PER_REGISTER == 1, "compiler bug: sums of {of:?}");
         let d: [Reg<'k, T>; 4] = std::array::from_fn(|_| self.code.fresh());
         self.code.push(Inst::Mma {
-            shape: Shape { m: 16, n: 8, k: of.k() },
+            shape: Shape { m: 16, n: 8, k: of[0].k() },
             sum: T::SUM,
-            a_type: of.scalar(),
-            b_type: of.scalar(),
+            a_type: of[0].scalar(),
+            b_type: of[1].scalar(),
             from: T::SUM,
             d: DefVector(d.map(Reg::register).to_vec()),
             a: UseVector(a.map(Reg::register).to_vec()),

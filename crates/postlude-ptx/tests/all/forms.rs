@@ -131,10 +131,11 @@ fn warps<A: CpAsync>(k: Kernel<'_, A>) {
     let b = k.load_matrices::<2>(shared, Transposition::Transposed);
     let [one] = k.load_matrices::<1>(shared, Transposition::None);
     let zero = k.imm::<F32>(0.0);
-    let _ = k.mma(MatrixType::BF16, a, b, [zero; 4]);
-    let _ = k.mma(MatrixType::F16, a, b, [zero; 4]);
-    let _ = k.mma(MatrixType::TF32, a, b, [zero; 4]);
-    let _ = k.mma(MatrixType::S8, a, b, [k.imm::<S32>(0); 4]);
+    let _ = k.mma([MatrixType::BF16; 2], a, b, [zero; 4]);
+    let _ = k.mma([MatrixType::F16; 2], a, b, [zero; 4]);
+    let _ = k.mma([MatrixType::TF32; 2], a, b, [zero; 4]);
+    let _ = k.mma([MatrixType::S8; 2], a, b, [k.imm::<S32>(0); 4]);
+    let _ = k.mma([MatrixType::U8, MatrixType::S8], a, b, [k.imm::<S32>(0); 4]);
     for mode in ShuffleMode::ALL {
         let _ = k.shuffle(*mode, one, 1);
     }

@@ -215,6 +215,7 @@ const MAINLOOP: &[&str] = &[
     "operand",
     "scaling",
     "segment_tail",
+    "skinny",
     "slices",
     "split_k",
     "swapped",

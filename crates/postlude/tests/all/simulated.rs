@@ -17,6 +17,7 @@ mod nested;
 mod problems;
 mod rows;
 mod scales;
+mod skinny;
 mod swapped_operands;
 
 use std::sync::Mutex;
@@ -79,12 +80,8 @@ fn tiles(test: usize) -> impl Iterator<Item = &'static Tile> {
 /// Runs a problem on a grid and under a timing that it picks, into outputs laid out so; the schedule it had.
 fn check(bound: &Bound, given: Option<&Schedule>, layout: Layout) -> Schedule {
     let tile = given.map(Schedule::tile);
-    check_on(
-        &pick(&GRIDS, &format!("{} {tile:?} {layout:?}", bound.about), 1),
-        bound,
-        given,
-        layout,
-    )
+    let about = format!("{} {tile:?} {layout:?}", bound.about);
+    check_on(&pick(&GRIDS, &about, 1), bound, given, layout)
 }
 
 /// The same on these grids.

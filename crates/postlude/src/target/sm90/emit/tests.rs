@@ -7,6 +7,7 @@ mod no_product;
 mod other_chip;
 mod overlap;
 mod scaling;
+mod skinny;
 
 use std::process::Command;
 

@@ -22,6 +22,7 @@ impl<'k> WarpgroupIndex<'k> {
             (
                 KernelSchedule::Cooperative
                 | KernelSchedule::Swapped
+                | KernelSchedule::Skinny
                 | KernelSchedule::Rows
                 | KernelSchedule::StreamedRows
                 | KernelSchedule::Strips

@@ -17,6 +17,7 @@ use super::mainloop::Mainloop;
 use super::row_copies;
 use super::row_cost;
 use super::schedule::Sm90Schedule;
+use super::skinny;
 use super::slots::SLOT_ROWS;
 use super::streaming;
 use around::Around;
@@ -65,6 +66,9 @@ fn modelled(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, few: bool) -
         let begun = begun(schedule, &long::SMALL);
         return begun + waves(schedule, problem, chip) * streaming::tile(schedule, grid);
     };
+    if let Some(shape) = schedule.skinny() {
+        return skinny::cycles(schedule, shape, problem, chip);
+    }
     let of_tiles = |step: f64, around| tiles((schedule, mainloop), problem, chip, (step, around));
     let blocks = f64::from(schedule.grid(problem, chip));
     if !few && is_short(mainloop, problem) {

@@ -49,7 +49,8 @@ impl Tile {
 
     /// Stages that are filled at a time.
     pub(super) fn stages_at_once(self, mainloop: &Mainloop) -> u32 {
-        if self.is_swapped() { 1 } else { mainloop.stages_at_once() }
+        let one = self.is_swapped() || self.is_skinny();
+        if one { 1 } else { mainloop.stages_at_once() }
     }
 }
 
