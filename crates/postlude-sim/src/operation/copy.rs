@@ -196,7 +196,7 @@ impl Machine<'_> {
                         reduce(map, reduction, found, held);
                     }
                     (Some(_), Place::Bytes { .. } | Place::Word(_)) | (None, _) => {
-                        found.copy_from_slice(held)
+                        found.copy_from_slice(held);
                     }
                 },
                 Err(fault) => self.blame_global(copying.blamed(), copying.line, fault, global)?,

@@ -192,9 +192,10 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         let vectors = shape.columns() / VECTOR;
         let count = shape.groups * MMA_ROWS * vectors;
         k.for_(k.thread(), count, 32 * SKINNY_WARPS, |vector| {
-            let row = match vectors.is_power_of_two() {
-                true => vector >> vectors.trailing_zeros(),
-                false => vector / vectors,
+            let row = if vectors.is_power_of_two() {
+                vector >> vectors.trailing_zeros()
+            } else {
+                vector / vectors
             };
             let at = self.place(row, (vector - row * vectors) * VECTOR);
             let of_part = |part: u32| k.load_shared::<F32, 4>(at + part * part_bytes);

@@ -76,7 +76,7 @@ impl<'k, C: EpilogueChip> SharedRow<'k, C> {
 }
 
 /// Makes the barriers of a shared row.
-pub(super) fn initialise<'k, C: EpilogueChip>(k: Kernel<'k, C>, plan: &Plan<'_>) {
+pub(super) fn initialise<C: EpilogueChip>(k: Kernel<'_, C>, plan: &Plan<'_>) {
     let barriers = k.region(&plan.cluster_reduction_barriers);
     k.if_(k.thread().eq(0), || {
         for number in 0..2 {
