@@ -1,15 +1,17 @@
 //! `cargo xtask fuzz`: the long runs of what the tests do briefly, sized for a night.
 
 use crate::command::{cargo, run};
+use crate::sanitizer;
 
 const PARSER_INPUTS: &str = "1000000";
 const GRAPHS: &str = "20000";
 /// Nests of functions whose meaning is held against their text, by engine.
 const NESTS: [(&str, &str); 3] = [("reference", "100000"), ("cpu", "20000"), ("sim", "20000")];
 
-/// Arbitrary bytes into the parser, random graphs through passes and the CPU, nests of functions against exact values, and
+/// The CPU engine under AddressSanitizer, arbitrary bytes into the parser, random graphs through passes and the CPU, nests of functions against exact values, and
 /// random kernels on the CPU and through the simulator. `more` goes to `postlude fuzz`: `--seed 5` draws others, `--jobs 8` uses fewer cores.
 pub(crate) fn fuzz(more: &[&str]) -> Result<(), String> {
+    sanitizer::run_sanitized()?;
     let parser = ["test", "--release", "-p", "postlude", "--lib", "syntax::tests::robust"];
     run(cargo(&parser).env("POSTLUDE_FUZZ", PARSER_INPUTS))?;
     let graphs = ["test", "--release", "-p", "postlude", "--lib", "optimise::tests::graphs"];

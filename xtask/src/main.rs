@@ -31,15 +31,16 @@ use test::Tier;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test         everything a change has to pass: formatting, lints, dependencies, docs, features, tests, the CPU engine
-               under AddressSanitizer, the Python package, the README's commands; names the slowest tests
+  test         everything a change has to pass: formatting, lints, dependencies, docs, features, tests, the Python package,
+               the README's commands; names the slowest tests
   test --quick formatting, lints and the tests that take no more than a few minutes together
   python       the Python package's part of it: a private Python with locked packages in .venv, the package, its tests
   golden       rewrites the golden files and the tables of the documentation, for review as a difference
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
-  fuzz         the nightly run: a million inputs to the parser, 20,000 random graphs, 500,000 random kernels on the CPU and
-               20,000 in the simulator; what follows goes to `postlude fuzz --nightly`, such as `--seed 5 --jobs 8`
+  fuzz         the nightly run: the CPU engine under AddressSanitizer, a million inputs to the parser, 20,000 random graphs,
+               500,000 random kernels on the CPU and 20,000 in the simulator; what follows goes to `postlude fuzz --nightly`,
+               such as `--seed 5 --jobs 8`
 ";
 
 fn main() -> ExitCode {

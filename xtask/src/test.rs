@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::command::{build_once, cargo, run};
-use crate::{dependencies, harness, python_tests, readme, sanitizer, surface};
+use crate::{dependencies, harness, python_tests, readme, surface};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -31,7 +31,6 @@ const STEPS: &[Step] = &[
     ("features apart", Tier::Full, |_| features()),
     // Sizes of files and functions, layers and pages are tests of the library.
     ("tests", Tier::Quick, harness::run_tests),
-    ("the CPU engine under AddressSanitizer", Tier::Full, |_| sanitizer::run_sanitized()),
     ("Python", Tier::Full, |_| python_tests::run_tests()),
     ("the README's commands", Tier::Full, |_| readme::run_commands()),
 ];
