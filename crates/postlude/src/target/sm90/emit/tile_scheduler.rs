@@ -15,6 +15,12 @@ use super::parameters::Parameters;
 use super::plan::Plan;
 use super::segments::{Contraction, Ends, Segments, Walk};
 
+/// Parts of this size that hold all of another.
+pub(super) fn up(size: Reg<'_, U32>, by: u32) -> Reg<'_, U32> {
+    let size = size + (by - 1);
+    if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }
+}
+
 /// Counts of work tiles.
 pub(super) struct TileScheduler<'k, C> {
     k: Kernel<'k, C>,
@@ -116,10 +122,6 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
         parameters: &Parameters<'k>,
     ) -> TileScheduler<'k, C> {
         let schedule = plan.schedule;
-        let up = |size: Reg<'k, U32>, by: u32| {
-            let size = size + (by - 1);
-            if by.is_power_of_two() { size >> by.trailing_zeros() } else { size / by }
-        };
         let tile = schedule.tile;
         let rows = up(parameters.rows, tile.rows * tile.cluster.rows());
         let columns = up(parameters.columns, schedule.width() * tile.cluster.columns());

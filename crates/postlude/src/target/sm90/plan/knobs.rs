@@ -58,6 +58,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 && (tile.cluster.blocks() <= MOST_MULTICAST || tile.streams_rows()),
         ),
         ("tile", known && tile.takes(&schedule.needs)),
+        ("operands", mainloop.is_none_or(|mainloop| mainloop.are_loaded_for(tile))),
         ("epilogue_loads", schedule.needs.clone().settled() == schedule.needs),
         (
             "epilogue_tile",

@@ -4,6 +4,7 @@ use crate::graph::{Accumulation, Graph, InputId, ProductId, Side, greatest_divis
 use crate::lower::TileProgram;
 use crate::placement::Placements;
 use crate::problem::{BodyStrides, Problem};
+use crate::target::tile::Tile;
 
 use super::operand::{CHUNK_BYTES, OperandElement, OperandLoad, STAGE_ROW_BYTES, operand_loads};
 use super::place::{MAP_ALIGNMENT, fits_map};
@@ -93,6 +94,16 @@ impl Mainloop {
     /// K of one stage: one swizzled row of elements.
     pub(crate) fn depth(&self) -> u32 {
         STAGE_ROW_BYTES / self.operand_bytes
+    }
+
+    /// Whether a tile's kernel loads operands so. Warps of few rows have no load warps beside them, and only they know where K
+    /// ends within 16 bytes.
+    pub(super) fn are_loaded_for(&self, tile: Tile) -> bool {
+        let vectors = self.operands.contains(&OperandLoad::VectorsKMajor);
+        if tile.is_skinny() {
+            return !self.operands.contains(&OperandLoad::TmaKMajor);
+        }
+        !vectors || self.operand_bytes == 4
     }
 
     /// Whether threads of the load warpgroup write A or B to its stage.

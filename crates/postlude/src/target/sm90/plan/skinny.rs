@@ -99,15 +99,14 @@ impl Skinny {
 
     /// CTAs whose threads' registers an SM has, where sums of runs are added to others or not.
     pub(super) fn ctas(self, scaled: bool) -> u32 {
-        let sums = self.sums() * if scaled { 2 } else { 1 };
         let narrow = if self.words > 0 { NARROW_REGISTERS } else { 0 };
-        let registers = REGISTERS + narrow + sums + 4 * self.blocks;
+        let registers = REGISTERS + narrow + self.sums(scaled) + 4 * self.blocks;
         FILE / (32 * SKINNY_WARPS * registers.next_multiple_of(8))
     }
 
-    /// Sums of a thread.
-    const fn sums(self) -> u32 {
-        self.blocks * self.groups * 4
+    /// Sums of a thread, those of runs counted, too, where they are added to others.
+    const fn sums(self, scaled: bool) -> u32 {
+        self.blocks * self.groups * if scaled { 8 } else { 4 }
     }
 }
 
@@ -120,7 +119,6 @@ impl Tile {
         let uneven = mainloop.segmented || mainloop.ragged || mainloop.masked;
         let scaled = mainloop.scaling.count() > 0;
         let shape = mainloop.skinny(self);
-        let sums = shape.sums() * if scaled { 2 } else { 1 };
         SKINNY.contains(&self)
             && matches!(mainloop.operand_bytes, 1 | 2)
             && self.columns.is_multiple_of(MMA_COLUMNS * mainloop.products)
@@ -129,7 +127,7 @@ impl Tile {
             && (by_vectors(right) || right.is_widened())
             && !uneven
             && mainloop.scaling.rows == 0
-            && sums <= MOST_SUMS
+            && shape.sums(scaled) <= MOST_SUMS
             && shape.words <= MOST_WORDS
     }
 }

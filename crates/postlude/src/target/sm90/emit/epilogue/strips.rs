@@ -15,6 +15,7 @@ use crate::target::sm90::plan::STRIP_ROWS;
 
 use super::super::chip::EpilogueChip;
 use super::super::fragment::Fragment;
+use super::super::tile_scheduler::up;
 use super::super::values::{Evaluator, Place, State};
 use super::finishing::{environment, store_outputs};
 use super::reductions::{Numbered, Reductions};
@@ -49,7 +50,6 @@ pub(crate) struct StripUnit<'k> {
 impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
     pub(crate) fn new(evaluator: Evaluator<'a, 'k, C>) -> Self {
         let Evaluator { k, plan, parameters } = evaluator;
-        let up = |size: Reg<'k, U32>, by: u32| (size + (by - 1)) >> by.trailing_zeros();
         let strips = up(parameters.columns, plan.schedule.tile.columns);
         let at_once = k.imm::<U32>(plan.schedule.most_strip_units()) / strips;
         let [most, least] = plan.schedule.strip_share().map(|rows| up(parameters.rows, rows));

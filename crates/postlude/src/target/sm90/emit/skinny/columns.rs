@@ -1,7 +1,7 @@
 //! Columns of B as `mma` takes them: as they lie, or computed from narrower elements.
 //!
-//! In: a lane's words of a chunk. Out: pairs of 16-bit elements, and the factors of sums of a run of K. What elements of a column
-//! share one lane loads for all, a chunk ahead, and leaves behind the chunk's pieces.
+//! In: a lane's words of a chunk. Out: pairs of 16-bit elements, and the factors of sums of a run of K. A lane loads the values
+//! that a column's elements share for all lanes, a chunk ahead, and leaves them behind the chunk's pieces.
 
 use std::cell::Cell;
 
@@ -146,18 +146,13 @@ impl<'a, 'k> Columns<'a, 'k> {
         number.mad(self.shape.depth(), within).min(self.parameters.inner.max(1) - 1)
     }
 
-    /// Whether a chunk has words that its elements share.
-    fn has_words(&self) -> bool {
-        self.values.0.iter().flatten().any(in_memory)
-    }
-
     /// Begins a tile.
     pub(super) fn begin(
         &self,
         stream: &Stream<'_, '_, 'k>,
         work_tile: &WorkTile<'k>,
     ) -> TileValues<'k> {
-        if !self.has_words() {
+        if self.shape.words == 0 {
             return TileValues { shared: Vec::new() };
         }
         let k = self.k;

@@ -12,7 +12,7 @@ use crate::target::sm90::emit::fragment::Fragment;
 use crate::target::sm90::emit::operand::Given;
 use crate::target::sm90::emit::parameters::Parameters;
 use crate::target::sm90::emit::plan::Plan;
-use crate::target::sm90::emit::tile_scheduler::WorkTile;
+use crate::target::sm90::emit::tile_scheduler::{WorkTile, up};
 use crate::target::sm90::plan::{
     CHUNK_BYTES, MMA_COLUMNS, MMA_ROWS, PIECE_BYTES, PIECES_BYTES, SKINNY_WARPS, Skinny,
 };
@@ -104,7 +104,7 @@ impl<'a, 'k> WarpRing<'a, 'k> {
             ring: self,
             columns: (0..2 * shape.blocks).map(column).collect(),
             rows: (0..shape.groups).map(row).collect(),
-            chunks: (self.parameters.inner + (shape.depth() - 1)) >> shape.depth().trailing_zeros(),
+            chunks: up(self.parameters.inner, shape.depth()),
         };
         for (stage, number) in (0..).zip(stream.numbers(0)) {
             stream.copy(number, &stream.stage(stage));
