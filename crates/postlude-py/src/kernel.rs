@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use postlude::check::{self, Bindings, Bound as Binding};
-use postlude::{Backend, Compiled, DType, Derived, Error, MathMode, Options, Save, syntax};
+use postlude::plan::ScheduleTextError;
+use postlude::target::Schedule;
+use postlude::{
+    Backend, Compiled, DType, Derived, Error, Hooks, MathMode, Options, Save, syntax,
+};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -92,7 +96,7 @@ pub(crate) struct Kernel {
 #[allow(clippy::needless_pass_by_value)] // Python's lists are taken as they come.
 impl Kernel {
     #[new]
-    #[pyo3(signature = (text, *, math = "default", threads = None, keep = None, backend = None))]
+    #[pyo3(signature = (text, *, math = "default", threads = None, keep = None, backend = None, schedule = None))]
     fn new(
         py: Python<'_>,
         text: String,
@@ -100,6 +104,7 @@ impl Kernel {
         threads: Option<usize>,
         keep: Option<Vec<String>>,
         backend: Option<&str>,
+        schedule: Option<&str>,
     ) -> PyResult<Kernel> {
         let math = match math {
             "default" => MathMode::Default,
@@ -112,7 +117,8 @@ impl Kernel {
         };
         let backend = backend.map(named_backend).transpose()?;
         let on = backend.unwrap_or_default();
-        let options = Options { math, threads, keep, backend: on, ..Options::default() };
+        let hooks = Hooks { schedule: schedule.map(given_schedule).transpose()?, ..Hooks::default() };
+        let options = Options { math, threads, keep, backend: on, hooks, ..Options::default() };
         let fail = |error: Error| exception(py, Stage::Kernel, &text, &error);
         let ast = syntax::parse(&text).map_err(|errors| fail(errors.into()))?;
         let declared = ast.signature.is_some();
@@ -424,6 +430,14 @@ fn named_backend(name: &str) -> PyResult<Backend> {
         PyValueError::new_err(format!(
             "backend is '{name}'; it is one of {names}, or None: where the arrays are"
         ))
+    })
+}
+
+fn given_schedule(text: &str) -> PyResult<Schedule> {
+    text.parse().map_err(|error: ScheduleTextError| {
+        let line = error.line().map_or(String::new(), |line| format!(", line {line}"));
+        let fix = "`kernel.schedule(...)` prints one";
+        PyValueError::new_err(format!("schedule{line}: {error}; {fix}"))
     })
 }
 

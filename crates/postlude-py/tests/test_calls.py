@@ -461,6 +461,20 @@ def test_backends_compute_the_same_call(backend: str, dtype: Any) -> None:
     assert again[0].wrong == 0
 
 
+def test_a_schedule_of_ones_own_is_run_or_refused() -> None:
+    A, W, bias = matrices(BF16)
+    text = "D = relu(A @ W.T + bias[N])"
+    printed = postlude.compile(text).schedule(A, W, bias)
+    pinned = postlude.compile(text, schedule=printed, backend="sim")
+    assert np.array_equal(pinned(A, W, bias), expected(A, W, bias).astype(BF16))
+    assert pickle.loads(pickle.dumps(pinned))._options == pinned._options
+    with pytest.raises(ValueError, match="schedule, line 2: .*prints one"):
+        postlude.compile(text, schedule=printed.splitlines()[0] + "\ntile none\n")
+    fold = postlude.compile("s = sum(A @ W.T, M)", schedule=printed, backend="sim")
+    with pytest.raises(postlude.Error, match="schedule"):
+        fold(A, W)
+
+
 def test_calls_under_jit_are_callbacks() -> None:
     A, W, bias = matrices()
     want = expected(A, W, bias)

@@ -59,6 +59,7 @@ class _Options(NamedTuple):
     threads: Optional[int]
     keep: Optional[list[str]]
     backend: Optional[str]
+    schedule: Optional[str]
 
 
 class Derived(NamedTuple):
@@ -140,13 +141,14 @@ class Kernel:
         threads: Optional[int] = None,
         outputs: Optional[Sequence[str]] = None,
         backend: Optional[str] = None,
+        schedule: Optional[str] = None,
         name: Optional[str] = None,
         doc: Optional[str] = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise ValueError(f"threads is {threads}; it is at least 1")
         keep = [outputs] if isinstance(outputs, str) else None if outputs is None else list(outputs)
-        self._options = _Options(math, threads, keep, backend)
+        self._options = _Options(math, threads, keep, backend, None if schedule is None else str(schedule))
         self._native = _native.Kernel(text, **self._options._asdict())
         signature = self._native.signature
         self.__name__ = name or (signature[0] if signature else "kernel")
@@ -213,7 +215,7 @@ class Kernel:
         ('d_W',)
         """
         forward, backward, saved, cotangents, gradients = self._native.grad(wrt, saves)
-        math, threads, _, backend = self._options
+        math, threads, _, backend, _ = self._options
         kernels = [Kernel(text, math=math, threads=threads, backend=backend) for text in (forward, backward)]
         return Derived(kernels[0], kernels[1], tuple(saved), dict(cotangents), dict(gradients))
 
@@ -341,11 +343,13 @@ def _rebuilt(
     threads: Optional[int],
     outputs: Optional[list[str]],
     backend: Optional[str],
+    schedule: Optional[str],
     name: str,
     doc: Optional[str],
 ) -> Kernel:
     """A kernel that was pickled or copied."""
-    return Kernel(text, math=math, threads=threads, outputs=outputs, backend=backend, name=name, doc=doc)
+    options = {"math": math, "threads": threads, "outputs": outputs, "backend": backend, "schedule": schedule}
+    return Kernel(text, name=name, doc=doc, **options)
 
 
 #: How PyTorch's tensors are treated, once PyTorch is there.
@@ -416,6 +420,7 @@ def compile(
     threads: Optional[int] = None,
     outputs: Optional[Sequence[str]] = None,
     backend: Optional[str] = None,
+    schedule: Optional[str] = None,
     name: Optional[str] = None,
 ) -> Kernel:
     """A kernel of a text: with a signature, or a one-liner that is typed by its arguments.
@@ -423,11 +428,13 @@ def compile(
     ``math="accurate"`` asks for accurate functions everywhere, ``math="fast"`` allows hardware approximations, ``threads``
     limits the CPU, ``outputs`` keeps some outputs alone. Without ``backend`` a call runs where its arrays are;
     ``"reference"`` evaluates the definition and ``"sim"`` the GPU's code instruction by instruction, both of arrays on the
-    CPU, and ``"cpu"`` and ``"cuda"`` want the arrays there.
+    CPU, and ``"cpu"`` and ``"cuda"`` want the arrays there. ``schedule`` runs a schedule of your own on a GPU and in the
+    simulator: text as ``schedule(...)`` of a kernel prints it. A call that it does not suit is refused.
 
     >>> import postlude
     >>> kernel = postlude.compile("D = gelu(A @ W.T + bias[N])")
     >>> kernel.inputs
     ('A', 'W', 'bias')
     """
-    return Kernel(text, math=math, threads=threads, outputs=outputs, backend=backend, name=name)
+    given = {"math": math, "threads": threads, "outputs": outputs, "backend": backend, "schedule": schedule}
+    return Kernel(text, name=name, **given)

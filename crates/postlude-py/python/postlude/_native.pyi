@@ -22,6 +22,7 @@ class Kernel:
         threads: Optional[int] = None,
         keep: Optional[Sequence[str]] = None,
         backend: Optional[str] = None,
+        schedule: Optional[str] = None,
     ) -> Kernel: ...
     @property
     def text(self) -> str: ...
