@@ -75,7 +75,9 @@ pub(crate) use schedule::Sm90Schedule;
 pub(crate) use shared_strides::SharedStrides;
 #[cfg(test)]
 pub(crate) use skinny::SKINNY;
-pub(crate) use skinny::{MMA_COLUMNS, MMA_ROWS, PIECE_BYTES, PIECES_BYTES, SKINNY_WARPS, Skinny};
+pub(crate) use skinny::{
+    MMA_COLUMNS, MMA_ROWS, PIECE_BYTES, PIECES_BYTES, SKINNY_WARPS, Skinny, WARP_COLUMNS,
+};
 pub(crate) use slots::SLOT_ROWS;
 pub(crate) use strips::STRIP_ROWS;
 pub(crate) use swapped::{K_PARTS, SWAPPED_COLUMNS, SWAPPED_REGISTERS};

@@ -96,7 +96,7 @@ fn the_bits_of_a_row_do_not_depend_on_how_many_there_are() {
             .into_iter()
             .map(|rows| {
                 let (bound, all) = skinny(text, [1, rows, 40, 1280]);
-                let schedule = all.iter().find(|one| one.tile().columns == 32);
+                let schedule = all.iter().find(|one| one.tile().columns == 64);
                 let schedule = schedule.expect("its sums fit registers").clone();
                 let hooks = Hooks { schedule: Some(schedule), ..Hooks::default() };
                 let options = Options { backend: Backend::Sim, hooks, ..Options::default() };

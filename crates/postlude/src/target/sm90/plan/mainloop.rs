@@ -30,7 +30,7 @@ pub(crate) struct Mainloop {
     pub(crate) products: u32,
     /// Rows of A that are loaded where it has few; 0 for a tile's.
     pub(crate) short_rows: u32,
-    /// Words that the elements of a column share in 64 bytes of it, where it is computed from narrower ones or scaled.
+    /// Words that the elements of a column share in 128 bytes of it, where it is computed from narrower ones or scaled.
     pub(crate) shared_words: u32,
     /// Whether rows are cut into segments, whose ends are known on the device only.
     pub(crate) segmented: bool,
@@ -159,7 +159,7 @@ fn short_rows(rows: usize) -> u32 {
     found.unwrap_or(0)
 }
 
-/// Words that the elements of a column of B share in 64 bytes of it: each value of each run of K.
+/// Words that the elements of a column of B share in 128 bytes of it: each value of each run of K.
 fn shared_words(graph: &Graph) -> u32 {
     let product = graph.product(ProductId::FIRST);
     let operand = &graph.inputs()[product.right.0.0 as usize];

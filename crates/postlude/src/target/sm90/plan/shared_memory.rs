@@ -5,7 +5,6 @@ use crate::target::tile::Tile;
 use super::mainloop::Mainloop;
 use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
 use super::schedule::Sm90Schedule;
-use super::skinny::SKINNY_WARPS;
 use super::slots::SLOT_ROWS;
 use super::widened::{SPAN_BYTES, WIDENED_SLOTS};
 
@@ -19,7 +18,7 @@ impl Sm90Schedule {
             return self.swapped_stage_bytes(mainloop);
         }
         if let Some(shape) = self.skinny() {
-            return SKINNY_WARPS * shape.chunk_bytes();
+            return shape.stage_bytes();
         }
         let split = self.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.split);
         self.part_bytes() * if split { 2 } else { 1 }

@@ -1,9 +1,9 @@
 //! Products of few rows: warps stream columns of B through rings of their own, and multiply them with `mma`.
 //!
 //! In: a tile and what a graph needs. Out: whether the tile suits it, and what the shared memory of its rings holds. A warp of a
-//! CTA has a part of K and all of the tile's columns; it waits for no other until it has multiplied, so that as many bytes are
-//! on their way as shared memory holds.
-//! Invariant: a chunk is 64 bytes of each column, of which each of four lanes has 16, and the same K of each row of A.
+//! CTA has 32 of the tile's columns and a part of K; those that have the same part share the rows of A, and wait for no others
+//! until they have multiplied.
+//! Invariant: a chunk is 128 bytes of each column: less of a line at a time costs a sixth of the bandwidth.
 
 use crate::problem::Problem;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
@@ -15,17 +15,17 @@ use super::operand::{CHUNK_BYTES, OperandLoad};
 use super::schedule::Sm90Schedule;
 
 /// Such tiles.
-pub(crate) const SKINNY: [Tile; 6] =
-    [skinny(16), skinny(32), skinny(48), skinny(64), skinny(96), skinny(128)];
+pub(crate) const SKINNY: [Tile; 3] = [skinny(32), skinny(64), skinny(128)];
 
 const fn skinny(columns: u32) -> Tile {
     let (rows, math_warpgroups, cluster) = (64, 1, Cluster::ONE);
     Tile { rows, columns, kernel: KernelSchedule::Skinny, math_warpgroups, cluster }
 }
 
-/// Warps of a CTA, each with a part of K.
+/// Warps of a CTA, and columns of each.
 pub(crate) const SKINNY_WARPS: u32 = 8;
-/// Bytes of a column that a lane has of a chunk.
+pub(crate) const WARP_COLUMNS: u32 = 32;
+/// Bytes of one copy.
 pub(crate) const PIECE_BYTES: u32 = 16;
 /// Bytes of a piece of all lanes.
 pub(crate) const PIECES_BYTES: u32 = 32 * PIECE_BYTES;
@@ -36,22 +36,23 @@ pub(crate) const MMA_ROWS: u32 = 8;
 const SUM_PADDING: u32 = 4;
 /// Sums of a thread at most, those of a run of K counted twice.
 const MOST_SUMS: u32 = 64;
-/// Registers of a thread beside its sums and the addresses of its columns, and those of narrow elements.
-const REGISTERS: u32 = 56;
-const NARROW_REGISTERS: u32 = 24;
+/// Registers of a thread beside its sums, and those of narrow elements.
+const REGISTERS: u32 = 72;
+const NARROW_REGISTERS: u32 = 32;
 /// Those of an SM.
 const FILE: u32 = 65536;
 /// Words of a chunk that elements of a column share at most.
-const MOST_WORDS: u32 = 8;
+const MOST_WORDS: u32 = 16;
 
-/// What a warp multiplies of a chunk.
+/// What a CTA multiplies of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Skinny {
     /// Bits of an element of B, and of A.
     pub(crate) bits: u32,
     pub(crate) row_bits: u32,
-    /// Sixteens of columns, and eights of rows.
-    pub(crate) blocks: u32,
+    /// Warps side by side along columns.
+    pub(crate) across: u32,
+    /// Eights of rows.
     pub(crate) groups: u32,
     /// Words that elements of a column share.
     pub(crate) words: u32,
@@ -63,50 +64,59 @@ impl Skinny {
         CHUNK_BYTES * 8 / self.bits
     }
 
+    /// Parts of K: warps that have the same columns.
+    pub(crate) const fn parts(self) -> u32 {
+        SKINNY_WARPS / self.across
+    }
+
+    /// Columns of a tile.
+    pub(crate) const fn columns(self) -> u32 {
+        self.across * WARP_COLUMNS
+    }
+
+    /// Rows of A.
+    pub(crate) const fn rows(self) -> u32 {
+        self.groups * MMA_ROWS
+    }
+
     /// Bytes of a row of A in a chunk.
     pub(crate) const fn row_bytes(self) -> u32 {
         self.depth() * self.row_bits / 8
     }
 
-    /// Pieces of a row of A that a lane has of a chunk.
-    pub(crate) const fn row_pieces(self) -> u32 {
-        self.row_bits / self.bits
+    /// Bytes of the rows of A in a chunk, and of a warp's columns with what their elements share.
+    pub(crate) const fn rows_bytes(self) -> u32 {
+        self.rows() * self.row_bytes()
     }
 
-    /// Pieces that a lane has of a chunk: two of each block's columns, and those of each group's row.
-    pub(crate) const fn pieces(self) -> u32 {
-        2 * self.blocks + self.groups * self.row_pieces()
+    pub(crate) const fn warp_bytes(self) -> u32 {
+        WARP_COLUMNS * (CHUNK_BYTES + self.words * 4)
     }
 
-    /// Columns.
-    pub(crate) const fn columns(self) -> u32 {
-        self.blocks * MMA_COLUMNS
+    /// Bytes of a stage: the rows of all parts of K, and behind them the columns of all warps.
+    pub(crate) const fn stage_bytes(self) -> u32 {
+        self.parts() * self.rows_bytes() + SKINNY_WARPS * self.warp_bytes()
     }
 
-    /// Bytes of a chunk in a warp's ring.
-    pub(crate) const fn chunk_bytes(self) -> u32 {
-        self.pieces() * PIECES_BYTES + self.columns() * self.words * 4
-    }
-
-    /// Floats from a row of sums to the next, and of a warp's sums.
+    /// Floats from a row of sums to the next, and of a part of K.
     pub(crate) const fn row_floats(self) -> u32 {
         self.columns() + SUM_PADDING
     }
 
-    pub(crate) const fn sum_floats(self) -> u32 {
-        self.groups * MMA_ROWS * self.row_floats()
+    pub(crate) const fn part_floats(self) -> u32 {
+        self.rows() * self.row_floats()
     }
 
     /// CTAs whose threads' registers an SM has, where sums of runs are added to others or not.
     pub(super) fn ctas(self, scaled: bool) -> u32 {
         let narrow = if self.words > 0 { NARROW_REGISTERS } else { 0 };
-        let registers = REGISTERS + narrow + self.sums(scaled) + 4 * self.blocks;
+        let registers = REGISTERS + narrow + self.sums(scaled);
         FILE / (32 * SKINNY_WARPS * registers.next_multiple_of(8))
     }
 
     /// Sums of a thread, those of runs counted, too, where they are added to others.
     const fn sums(self, scaled: bool) -> u32 {
-        self.blocks * self.groups * if scaled { 8 } else { 4 }
+        WARP_COLUMNS / MMA_COLUMNS * self.groups * if scaled { 8 } else { 4 }
     }
 }
 
@@ -133,12 +143,12 @@ impl Tile {
 }
 
 impl Mainloop {
-    /// What a warp of such a tile multiplies of a chunk.
+    /// What a CTA of such a tile multiplies of a chunk.
     pub(super) fn skinny(&self, tile: Tile) -> Skinny {
         Skinny {
             bits: self.operands[1].narrow_bits().unwrap_or(8 * self.operand_bytes),
             row_bits: 8 * self.operand_bytes,
-            blocks: tile.columns / MMA_COLUMNS,
+            across: tile.columns / WARP_COLUMNS,
             groups: self.short_rows / MMA_ROWS,
             words: self.shared_words,
         }
@@ -160,7 +170,7 @@ impl Needs {
 }
 
 impl Sm90Schedule {
-    /// What a warp multiplies of a chunk, where warps stream columns of B.
+    /// What a CTA multiplies of a chunk, where warps stream columns of B.
     pub(crate) fn skinny(&self) -> Option<Skinny> {
         let mainloop = self.needs.mainloop.as_ref().filter(|_| self.tile.is_skinny())?;
         Some(mainloop.skinny(self.tile))
@@ -168,26 +178,47 @@ impl Sm90Schedule {
 
     /// Bytes of the rings of all warps, where their sums meet, too.
     pub(super) fn skinny_bytes(&self, shape: Skinny) -> u32 {
-        let rings = self.stages * SKINNY_WARPS * shape.chunk_bytes();
+        let rings = self.stages * shape.stage_bytes();
         // What lies behind them is swizzled.
-        rings.max(SKINNY_WARPS * shape.sum_floats() * 4).next_multiple_of(1024)
+        rings.max(shape.parts() * shape.part_floats() * 4).next_multiple_of(1024)
+    }
+
+    /// Bytes of the sums of a tile that the CTA of a slice leaves.
+    pub(crate) fn sum_bytes(&self) -> u32 {
+        let of_shape = |shape: Skinny| shape.rows() * shape.columns() * 4;
+        self.skinny().map_or(self.tile.sum_bytes(), of_shape)
     }
 }
 
-/// Cycles of a launch until its first bytes arrive, and beside the bytes that memory moves; and bytes that an SM takes in a
-/// cycle. None is fitted.
-const START: f64 = 2600.0;
-const SM_BYTES: f64 = 50.0;
+/// Cycles of a launch until its first bytes arrive and behind the last ones, of a tile, and of adding up slices.
+const START: f64 = 3400.0;
+const SLICES: f64 = 1200.0;
+/// Bytes that an SM takes in a cycle, and that are on their way to one for which it does.
+const SM_BYTES: f64 = 36.0;
+const IN_FLIGHT: f64 = 64.0 * 1024.0;
+/// Cycles of a warp for a chunk of 16-bit elements, and for each bit less.
+const CHUNK: f64 = 130.0;
+const NARROWER: f64 = 40.0;
 
 /// Cycles for the whole problem: what memory takes for all bytes once, or what SMs take with the rows of A that each tile reads.
 pub(super) fn cycles(schedule: &Sm90Schedule, shape: Skinny, problem: &Problem, chip: Sm90) -> f64 {
     let grid = f64::from(schedule.grid(problem, chip));
-    let tiles = schedule.work_tiles(problem, chip) as f64;
-    let inner = problem.inner as f64;
-    let columns = inner * f64::from(shape.columns() * shape.bits) / 8.0;
-    let rows = inner * f64::from(shape.groups * MMA_ROWS * shape.row_bits) / 8.0;
+    let work = schedule.work_tiles(problem, chip) as f64;
+    let slices = f64::from(schedule.split_k_slices);
+    let chunks = (problem.inner as f64 / f64::from(shape.depth()) / slices).ceil();
+    let bytes = chunks * f64::from(shape.columns() * CHUNK_BYTES);
+    let rows = chunks * f64::from(shape.rows_bytes());
     let processors = grid.min(f64::from(chip.processors));
-    let memory = tiles * columns / Sm90::MEMORY_BYTES;
-    let received = tiles * (columns + rows) / (processors * SM_BYTES);
-    START + memory.max(received)
+    let resident = (grid / processors).ceil();
+    let waves = (work / grid).ceil();
+    // A processor that has fewer CTAs than the others idles at the end.
+    let under_way = resident * f64::from((schedule.stages - 1) * SKINNY_WARPS * shape.warp_bytes());
+    let speed = (under_way / IN_FLIGHT).min(1.0) * processors / f64::from(chip.processors);
+    let memory = work * bytes / (Sm90::MEMORY_BYTES * speed);
+    let received = waves * resident * (bytes + rows) / SM_BYTES;
+    let warp_chunks = (chunks / f64::from(shape.parts())).ceil();
+    let narrower = f64::from(shape.row_bits - shape.bits) / f64::from(shape.row_bits) * 16.0;
+    let computed = waves * warp_chunks * f64::from(shape.groups).sqrt() * (CHUNK + NARROWER * narrower);
+    let sliced = if slices > 1.0 { SLICES } else { 0.0 };
+    START + sliced + memory.max(received).max(computed)
 }

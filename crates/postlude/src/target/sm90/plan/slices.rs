@@ -38,10 +38,10 @@ impl Tile {
             let scaled = mainloop.scaling.count() > 0;
             let even = !mainloop.ragged && !mainloop.masked;
             let loaded = !mainloop.is_written() || mainloop.is_widened();
-            !scaled && even && loaded
+            self.is_skinny() || !scaled && even && loaded
         };
         let cooperative = self.kernel == KernelSchedule::Cooperative && self.cluster.split_k() == 1;
-        cooperative
+        (cooperative || self.is_skinny())
             && needs.mainloop.as_ref().is_some_and(suits)
             && !needs.folds.any()
             && !self.reduces_over_cluster(needs)
@@ -68,7 +68,7 @@ impl Sm90Schedule {
     fn slice_bytes(&self, problem: &Problem, chip: Sm90) -> u64 {
         let cut = self.all_clusters(problem) - self.whole_clusters(problem, chip);
         let tiles = cut.saturating_mul(u64::from(self.tile.cluster.blocks()));
-        tiles.max(1).saturating_mul(u64::from(self.tile.sum_bytes()))
+        tiles.max(1).saturating_mul(u64::from(self.sum_bytes()))
     }
 
     /// Whether as many slices as it has run a problem.

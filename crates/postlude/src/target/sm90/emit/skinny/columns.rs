@@ -21,13 +21,11 @@ use crate::target::sm90::emit::values::{Evaluator, Value};
 use crate::target::sm90::emit::widen::Elements;
 use crate::target::sm90::emit::widen::values::{self, Pending, RowBase};
 use crate::target::sm90::plan::{
-    MMA_COLUMNS, OperandElement, SKINNY_WARPS, Skinny, Widened, widened_operand,
+    MMA_COLUMNS, OperandElement, Skinny, WARP_COLUMNS, Widened, widened_operand,
 };
 
-use super::ring::{Chunk, Stream};
+use super::ring::{Chunk, Stream, WarpPlace};
 
-/// Lanes of a warp.
-const LANES: u32 = 32;
 /// Narrow elements that are computed at a time.
 const EIGHT: usize = 8;
 
@@ -42,7 +40,7 @@ pub(super) struct Columns<'a, 'k> {
     values: SharedValues<'k>,
     /// Where block scales begin among those.
     scales: usize,
-    lane: Reg<'k, U32>,
+    warp: WarpPlace<'k>,
     sixty_fourths: bool,
     /// The formats of 8-bit floats, which are multiplied in half precision: it holds their products.
     floats: Option<[Packed8; 2]>,
@@ -60,9 +58,6 @@ pub(super) struct TileValues<'k> {
 }
 
 struct ColumnValues<'k> {
-    /// The column, whether the tile has those of all lanes, and the run.
-    column: Reg<'k, U32>,
-    has_all: bool,
     run: u32,
     bases: Vec<RowBase<'k>>,
     /// Loaded for the first chunks, and for the one that is copied next.
@@ -75,7 +70,7 @@ impl<'a, 'k> Columns<'a, 'k> {
         plan: &'a Plan<'a>,
         parameters: &'a Parameters<'k>,
         shape: Skinny,
-        lane: Reg<'k, U32>,
+        warp: WarpPlace<'k>,
     ) -> Self {
         let widened = widened_operand(plan.graph);
         let widened = widened.and_then(|(_, id)| Widened::of(&plan.graph.inputs()[id.0 as usize]));
@@ -91,7 +86,7 @@ impl<'a, 'k> Columns<'a, 'k> {
             widened,
             values,
             scales,
-            lane,
+            warp,
             sixty_fourths: false,
             floats: floats(OperandElement::of_product(plan.graph)),
         };
@@ -126,11 +121,11 @@ impl<'a, 'k> Columns<'a, 'k> {
         self.sixty_fourths
     }
 
-    /// Parts of a chunk's K whose sums have one factor.
-    pub(super) fn parts(&self) -> u32 {
+    /// Units of a chunk's K: a lane has elements of one side by side, whose sums have one factor.
+    pub(super) fn units(&self) -> u32 {
         let runs = self.parameters.scales.iter().map(|scale| scale.run);
         let run = runs.fold(self.shape.depth(), greatest_divisor);
-        self.shape.depth() / run
+        (self.shape.depth() / run).max(2)
     }
 
     /// Runs of a chunk's K that share all values.
@@ -160,17 +155,13 @@ impl<'a, 'k> Columns<'a, 'k> {
             self.parameters.operands[1].batched.iter().map(|has| has.load()).collect();
         let own = work_tile.batch.of_operand(&batched);
         let batch = |place: usize| if place < self.scales { own } else { work_tile.batch };
-        let turns = (0..self.shape.columns()).step_by(LANES as usize);
-        let each = turns.flat_map(|turn| (0..self.runs()).map(move |run| (turn, run)));
-        let shared = each.map(|(turn, run)| {
-            let column = self.lane + turn;
-            let row = (work_tile.column + column).min(self.parameters.columns.max(1) - 1);
-            let bases = values::rows(&self.values, k, batch, row);
+        let column = work_tile.column + (self.warp.column() + self.warp.lane);
+        let column = column.min(self.parameters.columns.max(1) - 1);
+        let bases = values::rows(&self.values, k, batch, column);
+        let shared = (0..self.runs()).map(|run| {
             let numbers = stream.numbers(1);
             let load = |number| values::load(&self.values, k, &bases, self.depth(number, run));
-            let ahead = numbers.map(load).collect();
-            let has_all = turn + LANES <= self.shape.columns();
-            ColumnValues { column, has_all, run, bases, ahead }
+            ColumnValues { run, bases: bases.clone(), ahead: numbers.map(load).collect() }
         });
         TileValues { shared: shared.collect() }
     }
@@ -188,29 +179,22 @@ impl<'a, 'k> Columns<'a, 'k> {
             let last = one.ahead.len() - 1;
             let pending = &one.ahead[first.map_or(last, |first| first as usize)];
             let words = values::take(&self.values, k, pending);
-            let store = || {
-                let mut place = 0;
-                for (shared, word) in self.values.0.iter().zip(words) {
-                    let Some(word) = word.filter(|_| shared.as_ref().is_some_and(in_memory)) else {
-                        continue;
-                    };
-                    let bits = match word {
-                        Value::Float(value) => k.f32_to_bits(value),
-                        Value::Integer(value) => value.cast(),
-                        Value::Truth(_) => panic!("compiler bug: a condition is shared"),
-                    };
-                    let at = self.word(chunk, place, one.run) + one.column * 4;
-                    k.store_shared(at, [bits]);
-                    place += 1;
-                }
-            };
-            if one.has_all {
-                store();
-            } else {
-                k.if_(one.column.lt(self.shape.columns()), store);
+            let mut place = 0;
+            for (shared, word) in self.values.0.iter().zip(words) {
+                let Some(word) = word.filter(|_| shared.as_ref().is_some_and(in_memory)) else {
+                    continue;
+                };
+                let bits = match word {
+                    Value::Float(value) => k.f32_to_bits(value),
+                    Value::Integer(value) => value.cast(),
+                    Value::Truth(_) => panic!("compiler bug: a condition is shared"),
+                };
+                let at = self.word(chunk, place, one.run) + self.warp.lane * 4;
+                k.store_shared(at, [bits]);
+                place += 1;
             }
             if first.is_none() {
-                let next = number + SKINNY_WARPS;
+                let next = number + self.shape.parts();
                 values::reload(&self.values, k, &one.bases, pending, self.depth(next, one.run));
             }
         }
@@ -218,8 +202,8 @@ impl<'a, 'k> Columns<'a, 'k> {
 
     /// Where the words of a value begin, of all columns in a run.
     fn word(&self, chunk: &Chunk<'k>, value: u32, run: u32) -> SharedAddress<'k> {
-        let words = (value * self.runs() + run) * self.shape.columns();
-        chunk.words(self.shape) + words * 4
+        let words = (value * self.runs() + run) * WARP_COLUMNS;
+        chunk.words() + words * 4
     }
 
     /// A row's words, in the order in which columns have their elements.
@@ -240,16 +224,16 @@ impl<'a, 'k> Columns<'a, 'k> {
         words.chunks(EIGHT / 2).flat_map(eight).collect()
     }
 
-    /// A block's elements in a part of a chunk.
+    /// A block's elements in a unit of a chunk.
     pub(super) fn fragments(
         &self,
         chunk: &Chunk<'k>,
-        (block, part): (u32, u32),
+        (block, unit): (u32, u32),
         words: &[Vec<Reg<'k, B32>>; 2],
     ) -> Fragments<'k> {
         let both = [0, 1].map(|half| {
             let column = block * MMA_COLUMNS + half * Fragment::SECOND_ROW;
-            let shared = self.shared(chunk, part, column);
+            let shared = self.shared(chunk, unit, column);
             let factors = shared[self.scales..].iter().flatten().map(|value| value.float());
             let factor = factors.reduce(|all, factor| all * factor);
             let words = &words[half as usize];
@@ -269,22 +253,23 @@ impl<'a, 'k> Columns<'a, 'k> {
     }
 
     /// What the elements of one of the lane's columns share.
-    fn shared(&self, chunk: &Chunk<'k>, part: u32, column: u32) -> Vec<Option<Value<'k>>> {
+    fn shared(&self, chunk: &Chunk<'k>, unit: u32, column: u32) -> Vec<Option<Value<'k>>> {
         let (k, runs) = (self.k, self.runs());
-        let quarter = Fragment::lane_in_row(self.lane);
-        // Runs of the lane's elements, behind the part's first.
-        let within = match runs / self.parts() {
+        let quarter = Fragment::lane_in_row(self.warp.lane);
+        // Runs of the lane's elements, behind the unit's first.
+        let within = match runs / self.units() {
             0 | 1 => k.imm(0),
             each => quarter * each / Fragment::LANES_OF_ROW as u32,
         };
-        let own = within.mad(self.shape.columns(), Fragment::row_in_warp(self.lane) + column);
+        let own = within.mad(WARP_COLUMNS, self.warp.column_in_eight() + column);
+        let first = unit * runs / self.units();
         let place = Cell::new(0);
         let value = |shared: &Option<SharedValue<'k>>| {
             let shared = shared.as_ref()?;
             if !in_memory(shared) {
                 return values::host_value(k, shared);
             }
-            let at = self.word(chunk, place.replace(place.get() + 1), part * runs / self.parts());
+            let at = self.word(chunk, place.replace(place.get() + 1), first);
             let at = at + own * 4;
             Some(match shared.dtype.elem() {
                 Elem::F32 => Value::Float(k.load_shared::<F32, 1>(at)[0]),
