@@ -38,6 +38,10 @@ const PROJECTIONS: &str = "kernel k(A: f16[M, K], Q: f16[N, K], R: f16[N, K], V:
 
 /// A kernel of these sizes, and its schedules for few rows.
 fn skinny(text: &str, sizes: [usize; 4]) -> (Bound, Vec<Schedule>) {
+    of_kernel(KernelSchedule::Skinny, text, sizes)
+}
+
+fn of_kernel(kernel: KernelSchedule, text: &str, sizes: [usize; 4]) -> (Bound, Vec<Schedule>) {
     let (stored, random) = ([Stored::default(); 2], &mut Random::new(sizes[2] as u64));
     let mut bound = Bound::of("skinny", text, stored, sizes, Data::Integers, random);
     if let Some(Argument::Tensor(tensor)) = bound.arguments.get("C") {
@@ -48,8 +52,8 @@ fn skinny(text: &str, sizes: [usize; 4]) -> (Bound, Vec<Schedule>) {
     let placements = bound.placements(&compiled);
     let planning = compiled.planning(&bound.problem, &placements, Chip::STANDARD);
     let every = planning.expect("it is one launch").every().expect("it is not refused");
-    let is_skinny = |one: &Schedule| one.tile().kernel == KernelSchedule::Skinny;
-    (bound, every.into_iter().filter(is_skinny).collect())
+    let is_asked_for = |one: &Schedule| one.tile().kernel == kernel;
+    (bound, every.into_iter().filter(is_asked_for).collect())
 }
 
 #[test]
@@ -141,4 +145,25 @@ fn schedules_of_few_rows_that_cannot_run_are_refused() {
     refused(FOUR_BITS, [1, 3, 72, 1536], "shared_words", "1");
     refused(FOUR_BITS, [1, 3, 72, 1536], "shared_words", "0");
     refused(PLAIN, [1, 3, 72, 264], "operands", "tma_k_major tma_k_major");
+}
+
+/// Warpgroups that widen B in registers have slices of K, of whole spans: the last has fewer, and a CTA has several.
+#[test]
+fn slices_of_narrow_weights_add_up() {
+    let kernels = [
+        (FOUR_BITS, [1, 3, 136, 2816], "3"),
+        (FOUR_BITS, [1, 60, 136, 1792], "2"),
+        (SHORT_RUNS, [1, 16, 264, 1280], "4"),
+        (EIGHT_BITS, [1, 11, 136, 1152], "4"),
+        (EIGHT_BITS, [1, 70, 136, 640], "2"),
+        (FLOATS, [1, 30, 136, 896], "3"),
+    ];
+    for (text, sizes, slices) in kernels {
+        let (bound, all) = of_kernel(KernelSchedule::Swapped, text, sizes);
+        let whole = all.iter().find(|one| one.knob("split_k_slices").is_none());
+        let cut = with(whole.expect("a tile takes it"), "split_k_slices", slices);
+        for_each(&[cut.clone(), with(&cut, "grid_limit", "2")], |schedule| {
+            check(&bound, Some(schedule), Layout::Packed);
+        });
+    }
 }

@@ -29,7 +29,8 @@ use super::operand::LINE_BYTES;
 use super::parameters::Parameters;
 use super::plan::Plan;
 use super::shared_values::SharedValues;
-use super::tile_scheduler::{TileScheduler, WorkTile};
+use super::slices::Slices;
+use super::tile_scheduler::{Slice, TileScheduler, WorkTile};
 use super::values::{Evaluator, Value};
 use super::warpgroup::WarpgroupIndex;
 use super::widen::values::{self, Pending, RowBase};
@@ -37,6 +38,8 @@ use super::widen::{Elements, Picks, SIXTY_FOURTH};
 
 /// The named barrier of all warpgroups that multiply: others are numbered from 1.
 const BARRIER: u32 = 15;
+/// That of the math warpgroup.
+const MATH_BARRIER: u32 = 14;
 /// What one instruction sums over.
 const DEPTH: u32 = 16;
 /// Rows of A whose sums leave few registers.
@@ -114,15 +117,27 @@ pub(super) fn multiply<'k>(
     let multiplier = Multiplier::new(k, plan, parameters, ring, k.imm(tile.multipliers() - 1));
     let warpgroup = WarpgroupIndex::new(k, tile, k.imm(0));
     let epilogue = Epilogue::new(k, plan, parameters, scheduler, warpgroup, rank);
+    let slices = Slices::of(k, plan, parameters, (warpgroup, rank));
     let at = multiplier.first_slot(ring);
     let tile_of = |work_tile: &WorkTile<'k>| {
         let prefetched = epilogue.begin(work_tile);
         multiplier.multiply(ring, &at, work_tile);
         multiplier.add_up();
         multiplier.sync();
-        let sums = multiplier.whole_sums();
-        multiplier.sync();
-        epilogue.finish(work_tile, prefetched, &[sums]);
+        match (&slices, work_tile.slice) {
+            (Some(slices), Some(slice)) => {
+                // Sums stay where they are until this slice's are added to others, or written.
+                multiplier.gather(slices, slice, |sums| {
+                    epilogue.finish(work_tile, prefetched, &[sums]);
+                });
+                multiplier.sync();
+            }
+            _ => {
+                let sums = multiplier.whole_sums();
+                multiplier.sync();
+                epilogue.finish(work_tile, prefetched, &[sums]);
+            }
+        }
     };
     if epilogue.answers_later() {
         let after = |real: Reg<'k, Pred>| epilogue.answer(real);
@@ -278,13 +293,21 @@ impl<'a, 'k> Multiplier<'a, 'k> {
             self.parameters.operands[1].batched.iter().map(|has| has.load()).collect();
         let own = work_tile.batch.of_operand(&batched);
         let batch = |place: usize| if place < self.scales { own } else { work_tile.batch };
-        let spans = work_tile.steps / (self.span() / self.parameters.operands[1].part.depth);
+        let pieces = self.span() / self.parameters.operands[1].part.depth;
+        let spans = work_tile.steps / pieces;
         // Its slots are as far apart in all work tiles.
         let first = (self.part + self.before.get()) & (K_PARTS - 1);
         self.before.set(self.before.get() + spans);
+        let (first, spans) = match work_tile.slice {
+            Some(slice) => {
+                let begin = slice.first_step / pieces;
+                (first + begin, spans + begin)
+            }
+            None => (first, spans),
+        };
         let rows: [Row<'k>; ROWS] = std::array::from_fn(|row| {
             let column = work_tile.column + self.column + row as u32 * Fragment::SECOND_ROW;
-            self.begin(batch, column.min(self.parameters.columns - 1), first)
+            self.begin(batch, column.min(self.parameters.columns - 1), [first, spans])
         });
         // Here, so that ptxas sees that no sum survives from one work tile to the next.
         self.sums.iter().for_each(|sum| sum.set(0.0));
@@ -342,13 +365,13 @@ impl<'a, 'k> Multiplier<'a, 'k> {
         &self,
         batch: impl Fn(usize) -> Batch<'k>,
         column: Reg<'k, U32>,
-        first: Reg<'k, U32>,
+        [first, end]: [Reg<'k, U32>; 2],
     ) -> Row<'k> {
         let k = self.k;
         let bases = values::rows(&self.values, k, batch, column);
         let load = |run| values::load(&self.values, k, &bases, self.depth(first, run));
         let pending = (0..self.span() / self.run()).map(load).collect();
-        values::prefetch(&self.values, k, &bases, self.parameters.inner);
+        values::prefetch(&self.values, k, &bases, [first, end].map(|span| span * self.span()));
         Row { bases, pending }
     }
 
@@ -499,6 +522,27 @@ impl<'a, 'k> Multiplier<'a, 'k> {
                 self.sync();
             }
         }
+    }
+
+    /// Lets the math warpgroup of the last slice finish a tile with the sums of all.
+    fn gather(
+        &self,
+        slices: &Slices<'_, 'k>,
+        slice: Slice<'k>,
+        finish: impl FnOnce(Vec<Var<'k, F32>>),
+    ) {
+        let k = self.k;
+        // A thread has a column of all rows.
+        let own = (0..self.form.n).map(|row| self.place(k.imm(row), k.thread() & 127));
+        let own: Vec<SharedAddress<'k>> = own.collect();
+        let sums = own.iter().map(|place| k.var(k.load_shared::<F32, 1>(*place)[0])).collect();
+        slices.gather(slice, &[sums], |all| {
+            for (place, sum) in own.iter().zip(&all[0]) {
+                k.store_shared(*place, [sum.get()]);
+            }
+            k.sync_named(MATH_BARRIER, 128);
+            finish(self.whole_sums());
+        });
     }
 
     /// All warpgroups that multiply meet.

@@ -165,7 +165,10 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
             count: cut.count,
             by_count: cut.by_count,
             whole: cut.whole,
-            steps: cut.by_count.divide(steps + (cut.count - 1)),
+            steps: match schedule.steps_at_once() {
+                1 => cut.by_count.divide(steps + (cut.count - 1)),
+                unit => cut.by_count.divide(steps / unit + (cut.count - 1)) * unit,
+            },
         });
         let rank = k.cluster_rank();
         TileScheduler {
@@ -423,12 +426,18 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
         let cluster = number.select(among + whole, is_whole);
         let part = self.k.imm(0).select(part, is_whole);
         let others = self.k.imm(0).select(count - 1, is_whole);
+        let first_step = part * steps;
+        // Steps beyond K add zeros, but where narrow elements of a span share values, there are none.
+        let steps = match self.schedule.steps_at_once() {
+            1 => steps,
+            _ => steps.min(self.steps.max(first_step) - first_step),
+        };
         let slice = Slice {
             number: part,
             is_last: part.eq(others),
             others,
             tile: among.mad(self.schedule.tile.cluster.blocks(), self.rank),
-            first_step: part * steps,
+            first_step,
             steps: self.steps.select(steps, is_whole),
         };
         (cluster, slice)

@@ -185,6 +185,9 @@ impl Sm90Schedule {
 
     /// Bytes of the sums of a tile that the CTA of a slice leaves.
     pub(crate) fn sum_bytes(&self) -> u32 {
+        if self.tile.is_swapped() {
+            return self.swapped_rows() * self.tile.columns * 4;
+        }
         let of_shape = |shape: Skinny| shape.rows() * shape.columns() * 4;
         self.skinny().map_or(self.tile.sum_bytes(), of_shape)
     }

@@ -38,10 +38,10 @@ impl Tile {
             let scaled = mainloop.scaling.count() > 0;
             let even = !mainloop.ragged && !mainloop.masked;
             let loaded = !mainloop.is_written() || mainloop.is_widened();
-            self.is_skinny() || !scaled && even && loaded
+            even && (self.is_swapped() || self.is_skinny() || !scaled && loaded)
         };
         let cooperative = self.kernel == KernelSchedule::Cooperative && self.cluster.split_k() == 1;
-        (cooperative || self.is_skinny())
+        (cooperative || self.is_swapped() || self.is_skinny())
             && needs.mainloop.as_ref().is_some_and(suits)
             && !needs.folds.any()
             && !self.reduces_over_cluster(needs)
@@ -88,7 +88,8 @@ impl Sm90Schedule {
     ) -> impl Iterator<Item = u32> + use<> {
         let mainloop = self.needs.mainloop.as_ref();
         let depth = mainloop.map_or(1, |mainloop| mainloop.depth() as usize);
-        let steps = problem.inner.div_ceil(depth);
+        let unit = self.steps_at_once() as usize;
+        let steps = problem.inner.div_ceil(depth * unit) * unit;
         let suits = self.tile.takes_slices(&self.needs) && !problem.segmented;
         let small =
             mainloop.is_some_and(|it| it.operand_bytes > 1) || problem.inner < MOST_BYTES_INNER;
@@ -100,7 +101,7 @@ impl Sm90Schedule {
         let bytes = self.slice_bytes(problem, chip);
         (2..=most).filter(move |slices| {
             let count = u64::from(*slices);
-            let each = steps.div_ceil(*slices as usize);
+            let each = (steps / unit).div_ceil(*slices as usize) * unit;
             let work = cut.saturating_mul(count).saturating_add(whole);
             let fits = bytes.saturating_mul(count - 1) <= MOST_BYTES;
             let even = each >= FEWEST_STEPS && each * (*slices as usize - 1) < steps;

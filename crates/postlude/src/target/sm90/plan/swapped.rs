@@ -93,13 +93,17 @@ impl Sm90Schedule {
         self.tile.columns + SUM_PADDING
     }
 
+    /// Steps of 64 elements of K that are loaded at a time: those of a span, where stages hold spans.
+    pub(crate) fn steps_at_once(&self) -> u32 {
+        let mainloop = self.needs.mainloop.as_ref().filter(|_| self.tile.is_swapped());
+        mainloop.map_or(1, |mainloop| self.swapped_pieces(mainloop))
+    }
+
     /// Whether a problem's K is made of whole spans, where stages hold those.
     pub(super) fn has_whole_spans(&self, problem: &Problem) -> bool {
-        let Some(mainloop) = self.needs.mainloop.as_ref().filter(|_| self.tile.is_swapped()) else {
-            return true;
-        };
-        let span = self.swapped_pieces(mainloop) * mainloop.depth();
-        problem.inner.is_multiple_of(span as usize)
+        let depth = self.needs.mainloop.as_ref().map_or(1, Mainloop::depth);
+        let span = self.steps_at_once() * depth;
+        !self.tile.is_swapped() || problem.inner.is_multiple_of(span as usize)
     }
 }
 

@@ -96,18 +96,18 @@ pub(crate) fn load_behind<'k>(
     }
 }
 
-/// Brings the values of a row of this many elements of the contraction into L2.
+/// Brings the values of a row of these elements of the contraction into L2.
 pub(crate) fn prefetch<'k>(
     values: &SharedValues<'k>,
     k: Kernel<'k, Sm90a>,
     bases: &[RowBase<'k>],
-    inner: Reg<'k, U32>,
+    [begin, end]: [Reg<'k, U32>; 2],
 ) {
     for (shared, base) in values.0.iter().zip(bases) {
         let Some(shared) = shared else { continue };
         let SharedGiven::Memory { run: Some(run), .. } = shared.given else { continue };
         let line = LINE_BITS / shared.dtype.bits() as u32 * run;
-        k.for_(0, inner, line, |depth| {
+        k.for_(begin, end, line, |depth| {
             let pointer = match shared.location(k, *base, depth) {
                 Some(Location::Bytes(pointer)) => pointer,
                 Some(at @ Location::Bit { .. }) => at.byte(k).0,
