@@ -27,8 +27,6 @@ pub enum KernelSchedule {
     /// A and B are swapped: each of several warpgroups computes 64 columns of B in registers and multiplies them by rows of
     /// A, over a part of K; the math warpgroup is one of them, adds up the parts and runs the epilogue.
     Swapped,
-    /// Few rows: each warp multiplies a part of K of the tile's columns, which it loads by itself.
-    Skinny,
     /// No product: each of a tile's rows is held in the registers of as many threads as the tile has for it.
     Rows,
     /// No product: the rows of tiles of one row pass through a ring in shared memory, a tile's columns at a time, and each CTA
@@ -43,11 +41,10 @@ pub enum KernelSchedule {
 
 impl KernelSchedule {
     /// All of them.
-    pub const ALL: [KernelSchedule; 8] = [
+    pub const ALL: [KernelSchedule; 7] = [
         KernelSchedule::Cooperative,
         KernelSchedule::PingPong,
         KernelSchedule::Swapped,
-        KernelSchedule::Skinny,
         KernelSchedule::Rows,
         KernelSchedule::StreamedRows,
         KernelSchedule::Strips,
@@ -60,7 +57,6 @@ impl KernelSchedule {
             KernelSchedule::Cooperative => "cooperative",
             KernelSchedule::PingPong => "ping-pong",
             KernelSchedule::Swapped => "swapped",
-            KernelSchedule::Skinny => "skinny",
             KernelSchedule::Rows => "rows",
             KernelSchedule::StreamedRows => "streamed-rows",
             KernelSchedule::Strips => "strips",
@@ -73,7 +69,6 @@ impl KernelSchedule {
         match self {
             KernelSchedule::Cooperative
             | KernelSchedule::Swapped
-            | KernelSchedule::Skinny
             | KernelSchedule::Rows
             | KernelSchedule::StreamedRows
             | KernelSchedule::Strips
@@ -189,21 +184,13 @@ impl Tile {
     pub const fn has_blocks(self) -> bool {
         matches!(
             self.kernel,
-            KernelSchedule::Cooperative
-                | KernelSchedule::PingPong
-                | KernelSchedule::Swapped
-                | KernelSchedule::Skinny
+            KernelSchedule::Cooperative | KernelSchedule::PingPong | KernelSchedule::Swapped
         )
     }
 
     /// Whether A and B are swapped.
     pub const fn is_swapped(self) -> bool {
         matches!(self.kernel, KernelSchedule::Swapped)
-    }
-
-    /// Whether warps load the operands that they multiply.
-    pub const fn is_skinny(self) -> bool {
-        matches!(self.kernel, KernelSchedule::Skinny)
     }
 
     /// 64-row blocks of one warpgroup.

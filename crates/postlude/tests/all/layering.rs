@@ -215,7 +215,6 @@ const MAINLOOP: &[&str] = &[
     "operand",
     "scaling",
     "segment_tail",
-    "skinny",
     "slices",
     "split_k",
     "swapped",

@@ -11,13 +11,13 @@ mod coalesced;
 mod further_tiles;
 mod half_bytes;
 mod knobs;
+mod narrow_slices;
 mod nested;
 #[path = "../gpu_kernels/problems.rs"]
 #[allow(dead_code)] // Tests on a GPU use the others.
 mod problems;
 mod rows;
 mod scales;
-mod skinny;
 mod swapped_operands;
 
 use std::sync::Mutex;

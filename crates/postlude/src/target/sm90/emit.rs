@@ -30,7 +30,6 @@ mod segment_tail;
 mod segments;
 mod shared_values;
 mod short;
-mod skinny;
 mod slices;
 mod slot;
 mod split_k;
@@ -91,11 +90,6 @@ fn body(k: Kernel<'_, Sm90a>, plan: &Plan<'_>, overlaps: bool) {
     if let Some(needs) = schedule.needs.rows {
         wait_for_launch_before(k, overlaps);
         return rows::hold_rows(k, plan, &parameters, needs);
-    }
-    if schedule.tile.is_skinny() {
-        k.if_(k.thread().eq(0), || parameters.prefetch());
-        wait_for_launch_before(k, overlaps);
-        return skinny::multiply(k, plan, &parameters);
     }
     let [load_registers, math_registers] = schedule.tile.registers(&schedule.needs);
     let stages = plan.stage_ring(k);

@@ -37,7 +37,6 @@ mod scaling;
 mod schedule;
 mod shared_memory;
 mod shared_strides;
-mod skinny;
 mod slices;
 mod slots;
 mod streamed;
@@ -60,8 +59,8 @@ pub(crate) use hints::Hints;
 pub(crate) use lists::{ListSteps, Lists};
 pub(crate) use mainloop::Mainloop;
 pub(crate) use operand::{
-    CHUNK_BYTES, Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER,
-    STAGGERED_ROW_BYTES, narrow_source, operands,
+    Operand, OperandElement, OperandLoad, STAGE_ROW_BYTES, STAGGER, STAGGERED_ROW_BYTES,
+    narrow_source, operands,
 };
 pub(crate) use place::EpilogueTransfer;
 pub(crate) use rank::{Candidate, candidates, contenders, fitted, like, schedules};
@@ -73,11 +72,6 @@ pub(crate) use rows::{column_inputs, computed_again, row_folds};
 pub(crate) use scaling::{ColumnScale, scaled_rows, scales_sums};
 pub(crate) use schedule::Sm90Schedule;
 pub(crate) use shared_strides::SharedStrides;
-#[cfg(test)]
-pub(crate) use skinny::SKINNY;
-pub(crate) use skinny::{
-    MMA_COLUMNS, MMA_ROWS, PIECE_BYTES, PIECES_BYTES, SKINNY_WARPS, Skinny, WARP_COLUMNS,
-};
 pub(crate) use slots::SLOT_ROWS;
 pub(crate) use strips::STRIP_ROWS;
 pub(crate) use swapped::{K_PARTS, SWAPPED_COLUMNS, SWAPPED_REGISTERS};

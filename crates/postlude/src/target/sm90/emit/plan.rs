@@ -55,7 +55,7 @@ impl<'a> Plan<'a> {
         math: MathMode,
     ) -> (Plan<'a>, shared::Plan) {
         let mut planner = Planner::new();
-        let stages = planner.reserve("stages", schedule.stages_bytes(), 1024);
+        let stages = planner.reserve("stages", schedule.stages * schedule.stage_bytes(), 1024);
         let staging = planner.reserve("staggered operands", schedule.staging_bytes(), 1024);
         let partials = planner.reserve("parts of sums", schedule.partial_bytes(), 128);
         let c_slots = planner.reserve("tile operands", schedule.c_bytes(), 1024);
@@ -70,15 +70,14 @@ impl<'a> Plan<'a> {
         let staged = schedule.c_stages * schedule.held_stage_bytes();
         let held_stages = planner.reserve("tiles ahead", staged, 16);
         let held_rows = planner.reserve("held rows", schedule.held_bytes(), 4);
-        let barriers =
-            planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.ring_stages()), 8);
+        let barriers = planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.stages), 8);
         let arriving = match schedule.staging_bytes() {
             0 => 0,
             _ => Ring::<C>::barrier_bytes(schedule.staging_slots()),
         };
         let c_barriers = planner.reserve(
             "tile operands' barriers",
-            schedule.barrier_bytes() - Ring::<C>::barrier_bytes(schedule.ring_stages()) - arriving,
+            schedule.barrier_bytes() - Ring::<C>::barrier_bytes(schedule.stages) - arriving,
             8,
         );
         let staging_barriers = planner.reserve("staggered operands' barriers", arriving, 8);

@@ -20,8 +20,8 @@ use super::warpgroup::WarpgroupIndex;
 
 /// Words that a thread polls at a time: more would not fit beside the accumulators of large tiles.
 const POLLED: usize = 32;
-/// Bytes of a thread's word.
-const WORD: u32 = 4;
+/// Bytes from a thread's word to its next one.
+const STRIDE: i64 = 128 * 4;
 /// The bits of -0, which stand for a sum that is zero: adding it changes nothing. Integers are told from zero by the same bit.
 const SIGN: u32 = 1 << 31;
 
@@ -31,10 +31,9 @@ pub(super) struct Slices<'a, 'k> {
     parameters: &'a SliceParameters<'k>,
     warpgroup: WarpgroupIndex<'k>,
     rank: Reg<'k, U32>,
-    /// Bytes of a tile's sums, and of a warpgroup's; and from a thread's word to its next one.
+    /// Bytes of a tile's sums, and of a warpgroup's.
     tile_bytes: u32,
     warpgroup_bytes: u32,
-    stride: i64,
     /// Whether sums are integers, none of which is the least one.
     integers: bool,
 }
@@ -50,11 +49,8 @@ impl<'a, 'k> Slices<'a, 'k> {
         let parameters = parameters.slices.as_ref()?;
         let tile_bytes = plan.schedule.sum_bytes();
         let warpgroup_bytes = tile_bytes / plan.schedule.tile.warpgroups_per_tile();
-        // All warps add up the sums of few rows.
-        let threads = if plan.schedule.tile.is_skinny() { plan.schedule.threads() } else { 128 };
-        let stride = i64::from(threads * WORD);
         let integers = plan.graph.product(ProductId::FIRST).elem == Elem::I32;
-        Some(Slices { k, parameters, warpgroup, rank, tile_bytes, warpgroup_bytes, stride, integers })
+        Some(Slices { k, parameters, warpgroup, rank, tile_bytes, warpgroup_bytes, integers })
     }
 
     /// Lets the CTA of the last slice finish a tile with the whole sums.
@@ -83,7 +79,7 @@ impl<'a, 'k> Slices<'a, 'k> {
         let others = self.parameters.count - 1;
         let sums = self.parameters.sums.load();
         let of_slice = sums.element(slice.tile * others + number, self.tile_bytes);
-        of_slice.element(self.warpgroup.in_tile * self.warpgroup_bytes + self.rank * WORD, 1)
+        of_slice.element(self.warpgroup.in_tile * self.warpgroup_bytes + self.rank * 4, 1)
     }
 
     fn write(&self, to: GlobalPointer<'k>, own: &[Reg<'k, F32>]) {
@@ -92,7 +88,7 @@ impl<'a, 'k> Slices<'a, 'k> {
             let bits = k.f32_to_bits(*sum).cast::<U32>();
             let word =
                 if self.integers { bits ^ SIGN } else { k.imm(SIGN).select(bits, bits.eq(0)) };
-            k.store_ordered(Order::Relaxed, Scope::Gpu, to.offset(place * self.stride), word);
+            k.store_ordered(Order::Relaxed, Scope::Gpu, to.offset(place * STRIDE), word);
         }
     }
 
@@ -111,7 +107,7 @@ impl<'a, 'k> Slices<'a, 'k> {
         let k = self.k;
         let (order, scope) = (Order::Relaxed, Scope::Gpu);
         for (sums, first) in all.chunks(POLLED).zip((0..).step_by(POLLED)) {
-            let at = |place: usize| from.offset((first + place as i64) * self.stride);
+            let at = |place: usize| from.offset((first + place as i64) * STRIDE);
             let words: Vec<Var<'k, U32>> = sums.iter().map(|_| k.var(1)).collect();
             k.do_while(|| {
                 for (place, word) in words.iter().enumerate() {

@@ -7,7 +7,6 @@ mod no_product;
 mod other_chip;
 mod overlap;
 mod scaling;
-mod skinny;
 
 use std::process::Command;
 

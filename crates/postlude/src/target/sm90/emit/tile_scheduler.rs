@@ -317,7 +317,6 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
         match self.schedule.tile.kernel {
             KernelSchedule::Cooperative
             | KernelSchedule::Swapped
-            | KernelSchedule::Skinny
             | KernelSchedule::Rows
             | KernelSchedule::StreamedRows
             | KernelSchedule::Strips

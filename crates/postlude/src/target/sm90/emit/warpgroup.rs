@@ -22,7 +22,6 @@ impl<'k> WarpgroupIndex<'k> {
             (
                 KernelSchedule::Cooperative
                 | KernelSchedule::Swapped
-                | KernelSchedule::Skinny
                 | KernelSchedule::Rows
                 | KernelSchedule::StreamedRows
                 | KernelSchedule::Strips

@@ -3,7 +3,7 @@
 use crate::lower::BoundProgram;
 
 use super::chip::Sm90;
-use super::needs::{Needs, SlotCounts};
+use super::needs::SlotCounts;
 use super::rank::accepted_needs;
 use super::refusal::Sm90Refusal;
 use super::schedule::Sm90Schedule;
@@ -22,11 +22,6 @@ pub(crate) fn accept(
         || !schedule.needs.counts_agree(&needs, SlotCounts::of(program, &schedule.needs))
     {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
-    }
-    // Warps of few rows leave as many words behind a chunk as there are.
-    let words = |needs: &Needs| needs.mainloop.as_ref().map(|mainloop| mainloop.shared_words);
-    if schedule.tile.is_skinny() && words(&schedule.needs) != words(&needs) {
-        return Err(Sm90Refusal::Knob { knob: "shared_words" });
     }
     knobs::refuse(schedule)?;
     parameters::refuse(program, &schedule.needs)?;

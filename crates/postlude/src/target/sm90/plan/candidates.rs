@@ -10,7 +10,6 @@ use super::mainloop::Mainloop;
 use super::needs::Needs;
 use super::operand::OperandLoad;
 use super::rows::row_tiles;
-use super::skinny::{SKINNY, SKINNY_WARPS};
 use super::swapped::{SWAPPED, SWAPPED_REGISTERS};
 
 const fn cooperative(rows: u32, columns: u32, math_warpgroups: u32, cluster: Cluster) -> Tile {
@@ -168,9 +167,6 @@ impl Tile {
         if !self.has_blocks() {
             return true;
         }
-        if self.is_skinny() {
-            return false;
-        }
         let Some(mainloop) = &needs.mainloop else {
             let alone = self.cluster == Cluster::ONE;
             let row = self.cluster.rows() == 1 && self.reduces_over_cluster(needs);
@@ -240,9 +236,6 @@ impl Tile {
     fn multiplies(self, mainloop: &Mainloop, needs: &Needs) -> bool {
         if self.is_swapped() {
             return self.swaps(mainloop);
-        }
-        if self.is_skinny() {
-            return self.multiplies_few_rows(mainloop);
         }
         let width = needs.width(self);
         let sides = [(self.rows, self.cluster.columns()), (width, self.cluster.rows())];
@@ -344,9 +337,6 @@ impl Tile {
         if self.is_swapped() {
             return self.multipliers();
         }
-        if self.is_skinny() {
-            return SKINNY_WARPS / 4 - self.math_warpgroups;
-        }
         let wide = self.columns > WIDEST_OF_FOUR && self.math_warpgroups > 1;
         let staged = needs.mainloop.as_ref().is_some_and(Mainloop::is_staged);
         if staged && !wide { 2 } else { 1 }
@@ -387,11 +377,8 @@ impl Needs {
             if self.by_elements || self.copied_bytes > 0 { &[ELEMENTS] } else { &[] };
         let widened = self.mainloop.as_ref().is_some_and(Mainloop::is_widened);
         let swapped: &[Tile] = if widened { &SWAPPED } else { &[] };
-        let few = self.mainloop.as_ref().is_some_and(|mainloop| mainloop.short_rows > 0);
-        let skinny: &[Tile] = if few { &SKINNY } else { &[] };
         let more: &[Tile] = if self.is_light() { more_tiles() } else { &[] };
-        let own = swapped.iter().chain(skinny);
-        own.chain(CANDIDATES).chain(more).chain(whole_rows).chain(held).chain(elements)
+        swapped.iter().chain(CANDIDATES).chain(more).chain(whole_rows).chain(held).chain(elements)
     }
 
     /// Whether TMA brings in both operands of one product and takes away its outputs, and the epilogue computes little.

@@ -17,7 +17,6 @@ use super::mainloop::Mainloop;
 use super::row_copies;
 use super::row_cost;
 use super::schedule::Sm90Schedule;
-use super::skinny;
 use super::slots::SLOT_ROWS;
 use super::streaming;
 use around::Around;
@@ -66,9 +65,6 @@ fn modelled(schedule: &Sm90Schedule, problem: &Problem, chip: Sm90, few: bool) -
         let begun = begun(schedule, &long::SMALL);
         return begun + waves(schedule, problem, chip) * streaming::tile(schedule, grid);
     };
-    if let Some(shape) = schedule.skinny() {
-        return skinny::cycles(schedule, shape, problem, chip);
-    }
     let of_tiles = |step: f64, around| tiles((schedule, mainloop), problem, chip, (step, around));
     let blocks = f64::from(schedule.grid(problem, chip));
     if !few && is_short(mainloop, problem) {
@@ -144,13 +140,19 @@ fn tiles(
         }
 }
 
+/// Cycles until a slice's sums have arrived.
+const SLICE_LATENCY: f64 = 800.0;
+
 /// Cycles beside products where work tiles are slices of K: of most waves, the mean of CTAs with partial sums and with whole ones;
 /// of the last, what a tile takes until its end.
 fn sliced(schedule: &Sm90Schedule, waves: f64, finished: f64, around: &Around) -> f64 {
     let others = f64::from(schedule.split_k_slices - 1);
-    let elements = f64::from(schedule.tile.rows * schedule.tile.columns);
+    let elements = f64::from(schedule.sum_bytes() / 4);
     let written = elements * around.slice_written;
     let read = elements * around.slice_read * others;
+    // The few sums of few rows wait for one another all the same: as measured of weights that are widened in registers.
+    let least = if schedule.tile.is_swapped() { SLICE_LATENCY * others } else { 0.0 };
+    let read = read.max(least);
     let mean = (written * others + read + finished) / (others + 1.0);
     (waves - 1.0) * mean + written + around.slices_meet + read + finished
 }

@@ -24,13 +24,10 @@ pub(crate) fn fit(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule>
         return Some(Sm90Schedule::of_elements(copying.as_ref().unwrap_or(needs)));
     }
     let needs = &Needs { copied_bytes: 0, ..needs.clone() };
-    if tile.is_skinny() {
-        return fit_skinny(tile, needs, chip);
-    }
     if tile.holds_rows() {
         return fit_rows(tile, needs, chip);
     }
-    let needs = &needs.by_tiles();
+    let needs = &Needs { rows: None, ..needs.clone() };
     let usual = fit_with(tile, needs, chip, false);
     if needs.mainloop.is_none() {
         return usual.or_else(|| fit_with(tile, needs, chip, true));
@@ -104,26 +101,6 @@ fn fit_streamed(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
     Some(without_blocks(tile, &needs, ctas, chunks))
 }
 
-/// The schedule of a tile of few rows: as many CTAs as registers allow, with rings of as many chunks as shared memory holds.
-fn fit_skinny(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
-    let needs = needs.by_vectors()?;
-    let mainloop = needs.mainloop.as_ref()?;
-    let most = mainloop.skinny(tile).ctas(mainloop.scaling.count() > 0);
-    let knobs = (1..=most).rev().flat_map(|ctas| {
-        let stages = (FEWEST_CHUNKS..=MOST_STAGES).rev();
-        stages.map(move |stages| (ctas, stages))
-    });
-    let slots = choices(tile, &needs);
-    let all = knobs.flat_map(|knobs| slots.iter().map(move |slots| (knobs, *slots)));
-    all.map(|((ctas, stages), slots)| {
-        let schedule = with_slots(tile, &needs, (stages, false), slots);
-        Sm90Schedule { ctas, wgmma_in_flight: 0, ..schedule }
-    })
-    .find(|one| one.ctas * (one.shared_bytes() + CTA_BYTES) - CTA_BYTES <= chip.shared_bytes)
-}
-
-/// Chunks of a warp's ring at least: with fewer, too few bytes are on their way.
-const FEWEST_CHUNKS: u32 = 3;
 /// Bytes that an SM's CTAs load at most: more than Little's law asks for, since some of them compute meanwhile.
 const LOADED_BYTES: u32 = 64 * 1024;
 /// CTAs of an SM, of which some load while others compute.
@@ -141,30 +118,29 @@ fn fit_with(tile: Tile, needs: &Needs, chip: Sm90, reuse_c: bool) -> Option<Sm90
     wide.filter(|_| needs.is_heavy() && tile.is_ping_pong())
         .chain(all)
         .filter(|(stages, slots)| *stages <= WITH_FEW_SLOTS || !slots.few)
-        .map(|(stages, slots)| with_slots(tile, needs, (stages, reuse_c), slots))
+        .map(|(stages, Slots { epilogue_tile, c_stages, d_stages, .. })| Sm90Schedule {
+            tile,
+            stages,
+            epilogue_tile,
+            fragment: fragment(needs, epilogue_tile),
+            c_stages,
+            d_stages,
+            reuse_c,
+            delay_store: false,
+            epilogue_loop: epilogue_loop(tile, needs, epilogue_tile)
+                || rounds(tile, needs, epilogue_tile) > 0,
+            rounds: rounds(tile, needs, epilogue_tile),
+            wgmma_in_flight: wgmma_in_flight(tile, stages, needs),
+            hints: Hints::None,
+            raster: Raster::usual(tile.cluster),
+            ctas: 1,
+            split_k_slices: 1,
+            data_parallel_waves: 0,
+            grid_limit: None,
+            needs: needs.clone(),
+        })
         .filter(|schedule| reuse::refuse(schedule).is_ok())
         .find(|schedule| schedule.shared_bytes() <= chip.shared_bytes)
-}
-
-/// The schedule of a tile with these stages of A and B, with C's slots reused for D or not.
-pub(super) fn with_slots(
-    tile: Tile,
-    needs: &Needs,
-    (stages, reuse_c): (u32, bool),
-    Slots { epilogue_tile, c_stages, d_stages, .. }: Slots,
-) -> Sm90Schedule {
-    let rounds = rounds(tile, needs, epilogue_tile);
-    Sm90Schedule {
-        stages,
-        epilogue_tile,
-        fragment: fragment(needs, epilogue_tile),
-        d_stages,
-        reuse_c,
-        epilogue_loop: epilogue_loop(tile, needs, epilogue_tile) || rounds > 0,
-        rounds,
-        wgmma_in_flight: wgmma_in_flight(tile, stages, needs),
-        ..without_blocks(tile, needs, 1, c_stages)
-    }
 }
 
 /// Whether epilogue tiles are a loop: where there is much code for many accumulators.

@@ -45,11 +45,8 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
     let mainloop = schedule.needs.mainloop.as_ref();
     let at_once =
         mainloop.filter(|it| it.is_widened()).map_or(0, |mainloop| tile.stages_at_once(mainloop));
-    let most = if tile.has_blocks() && !tile.is_skinny() {
-        1
-    } else {
-        MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1))
-    };
+    let most =
+        if tile.has_blocks() { 1 } else { MOST_CTAS.min(MOST_THREADS / schedule.threads().max(1)) };
     let stages = |count: u32| (1..=MOST_STAGES).contains(&count);
     let knobs = [
         (
@@ -58,7 +55,6 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
                 && (tile.cluster.blocks() <= MOST_MULTICAST || tile.streams_rows()),
         ),
         ("tile", known && tile.takes(&schedule.needs)),
-        ("operands", mainloop.is_none_or(|mainloop| mainloop.are_loaded_for(tile))),
         ("epilogue_loads", schedule.needs.clone().settled() == schedule.needs),
         (
             "epilogue_tile",

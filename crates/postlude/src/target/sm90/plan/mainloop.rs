@@ -1,12 +1,11 @@
 //! What the products of a launch need of a schedule: how their operands are loaded, and how their sums are kept.
 
-use crate::graph::{Accumulation, Graph, InputId, ProductId, Side, greatest_divisor};
+use crate::graph::{Accumulation, Graph, InputId, ProductId};
 use crate::lower::TileProgram;
 use crate::placement::Placements;
 use crate::problem::{BodyStrides, Problem};
-use crate::target::tile::Tile;
 
-use super::operand::{CHUNK_BYTES, OperandElement, OperandLoad, STAGE_ROW_BYTES, operand_loads};
+use super::operand::{OperandElement, OperandLoad, STAGE_ROW_BYTES, operand_loads};
 use super::place::{MAP_ALIGNMENT, fits_map};
 use super::refusal::Sm90Refusal;
 use super::scaling::Scaling;
@@ -30,8 +29,6 @@ pub(crate) struct Mainloop {
     pub(crate) products: u32,
     /// Rows of A that are loaded where it has few; 0 for a tile's.
     pub(crate) short_rows: u32,
-    /// Words that the elements of a column share in 128 bytes of it, where it is computed from narrower ones or scaled.
-    pub(crate) shared_words: u32,
     /// Whether rows are cut into segments, whose ends are known on the device only.
     pub(crate) segmented: bool,
     /// Whether the K of a batch is a segment, known on the device only.
@@ -62,7 +59,6 @@ impl Mainloop {
             scaling,
             products: program.products(),
             short_rows: if problem.segmented { 0 } else { short_rows(problem.rows) },
-            shared_words: shared_words(graph),
             segmented: graph.ends().is_some(),
             ragged: graph.contraction_ends().is_some(),
             masked: graph.row_counts().is_some(),
@@ -74,8 +70,7 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        let (products, short_rows, shared_words) = (1, 0, 0);
-        let [segmented, ragged, masked] = [false; 3];
+        let (products, short_rows, [segmented, ragged, masked]) = (1, 0, [false; 3]);
         Mainloop {
             operands,
             operand_bytes,
@@ -84,7 +79,6 @@ impl Mainloop {
             scaling,
             products,
             short_rows,
-            shared_words,
             segmented,
             ragged,
             masked,
@@ -94,16 +88,6 @@ impl Mainloop {
     /// K of one stage: one swizzled row of elements.
     pub(crate) fn depth(&self) -> u32 {
         STAGE_ROW_BYTES / self.operand_bytes
-    }
-
-    /// Whether a tile's kernel loads operands so. Warps of few rows have no load warps beside them, and only they know where K
-    /// ends within 16 bytes.
-    pub(super) fn are_loaded_for(&self, tile: Tile) -> bool {
-        let vectors = self.operands.contains(&OperandLoad::VectorsKMajor);
-        if tile.is_skinny() {
-            return !self.operands.contains(&OperandLoad::TmaKMajor);
-        }
-        !vectors || self.operand_bytes == 4
     }
 
     /// Whether threads of the load warpgroup write A or B to its stage.
@@ -141,14 +125,11 @@ impl Mainloop {
     pub(super) fn covers(&self, other: &Mainloop) -> bool {
         let loads = self.operands.iter().zip(other.operands);
         let (operands, short_rows) = (other.operands, other.short_rows);
-        // A schedule that does not say it has no use for it.
-        let shared_words = if self.shared_words == 0 { 0 } else { other.shared_words };
         // All of a tile's rows are more than a few.
         let holds = self.short_rows == 0 || (1..=self.short_rows).contains(&short_rows);
         loads.into_iter().all(|(ours, theirs)| ours.covers(theirs))
             && holds
-            && Mainloop { operands, short_rows, ..self.clone() }
-                == Mainloop { shared_words, ..other.clone() }
+            && Mainloop { operands, short_rows, ..self.clone() } == *other
     }
 }
 
@@ -157,20 +138,6 @@ fn short_rows(rows: usize) -> u32 {
     const SHORT: [u32; 3] = [8, 16, 32];
     let found = SHORT.into_iter().find(|short| (1..=*short as usize).contains(&rows));
     found.unwrap_or(0)
-}
-
-/// Words that the elements of a column of B share in 128 bytes of it: each value of each run of K.
-fn shared_words(graph: &Graph) -> u32 {
-    let product = graph.product(ProductId::FIRST);
-    let operand = &graph.inputs()[product.right.0.0 as usize];
-    let widened = Widened::of(operand).filter(|_| operand.in_mainloop);
-    let bits = widened.and_then(Widened::bits).unwrap_or(operand.dtype.bits() as u32);
-    let depth = CHUNK_BYTES * 8 / bits;
-    let runs = widened.into_iter().flat_map(Widened::runs);
-    let scales = product.scales.iter().filter(|scale| scale.side == Side::Right);
-    let runs: Vec<u32> = runs.chain(scales.map(|scale| scale.run)).collect();
-    let shared = runs.iter().copied().fold(depth, greatest_divisor);
-    runs.len() as u32 * (depth / shared)
 }
 
 /// Refuses narrow elements that TMA does not load along K, and a contraction that ends inside a stage.

@@ -116,13 +116,6 @@ impl Needs {
         self
     }
 
-    /// The same for tiles that no thread loads rows or columns of by itself.
-    pub(super) fn by_tiles(&self) -> Needs {
-        let mainloop = self.mainloop.clone();
-        let mainloop = mainloop.map(|mainloop| Mainloop { shared_words: 0, ..mainloop });
-        Needs { mainloop, rows: None, ..self.clone() }
-    }
-
     /// Whether code for every element of a tile, one behind the other, would be long.
     pub(super) fn is_heavy(&self) -> bool {
         self.work >= HEAVY

@@ -95,8 +95,7 @@ impl OperandLoad {
         self == other
             || (matches!(self, OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor)
                 && !other.is_widened())
-            || (matches!(self, OperandLoad::Staggered | OperandLoad::VectorsKMajor)
-                && other == OperandLoad::TmaKMajor)
+            || (self == OperandLoad::Staggered && other == OperandLoad::TmaKMajor)
     }
 }
 
@@ -182,8 +181,6 @@ pub(crate) const STAGGER: u32 = 8;
 
 /// Bytes of a row of a stage: one swizzled row of shared memory.
 pub(crate) const STAGE_ROW_BYTES: u32 = 128;
-/// Bytes of a column that the lanes of a warp load side by side, where they load it by themselves.
-pub(crate) const CHUNK_BYTES: u32 = 128;
 /// K of one stage of 16-bit elements.
 pub(crate) const MOVED_DEPTH: u32 = STAGE_ROW_BYTES / MOVED_BYTES;
 /// Slots of staggered operands: TMA fills one while load warps empty the other.

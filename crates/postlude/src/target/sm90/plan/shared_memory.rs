@@ -17,17 +17,8 @@ impl Sm90Schedule {
         if let Some(mainloop) = self.needs.mainloop.as_ref().filter(|_| self.tile.is_swapped()) {
             return self.swapped_stage_bytes(mainloop);
         }
-        if let Some(shape) = self.skinny() {
-            return shape.stage_bytes();
-        }
         let split = self.needs.mainloop.as_ref().is_some_and(|mainloop| mainloop.split);
         self.part_bytes() * if split { 2 } else { 1 }
-    }
-
-    /// Bytes of all stages.
-    pub(crate) fn stages_bytes(&self) -> u32 {
-        let stages = self.stages * self.stage_bytes();
-        self.skinny().map_or(stages, |shape| self.skinny_bytes(shape))
     }
 
     /// Bytes of A and B in one stage, or of their high or low parts.
@@ -83,7 +74,7 @@ impl Sm90Schedule {
     /// Slots of staggered or narrow operands.
     pub(crate) fn staging_slots(&self) -> u32 {
         match &self.needs.mainloop {
-            Some(_) if self.tile.is_swapped() || self.tile.is_skinny() => 0,
+            Some(_) if self.tile.is_swapped() => 0,
             Some(_) if self.is_widened() => WIDENED_SLOTS,
             Some(mainloop) if mainloop.is_staggered() => STAGING_SLOTS,
             Some(_) | None => 0,
@@ -186,20 +177,15 @@ impl Sm90Schedule {
         if self.tile.holds_rows() { self.held_buffers() * self.held_buffer_bytes() } else { 0 }
     }
 
-    /// Stages with barriers: those of a warp's own ring have none.
-    pub(crate) fn ring_stages(&self) -> u32 {
-        if self.tile.is_skinny() { 0 } else { self.stages }
-    }
-
     /// Bytes of a full and an empty barrier for each slot that is loaded into.
     pub(crate) fn barrier_bytes(&self) -> u32 {
         let loads = if self.c_bytes() > 0 { self.math_warpgroups() * self.c_stages } else { 0 };
-        16 * (self.ring_stages() + loads + self.staging_slots())
+        16 * (self.stages + loads + self.staging_slots())
     }
 
     /// Dynamic shared memory.
     pub(crate) fn shared_bytes(&self) -> u32 {
-        self.stages_bytes()
+        self.stages * self.stage_bytes()
             + self.staging_bytes()
             + self.partial_bytes()
             + self.c_bytes()

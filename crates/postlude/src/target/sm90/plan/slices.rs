@@ -38,10 +38,10 @@ impl Tile {
             let scaled = mainloop.scaling.count() > 0;
             let even = !mainloop.ragged && !mainloop.masked;
             let loaded = !mainloop.is_written() || mainloop.is_widened();
-            even && (self.is_swapped() || self.is_skinny() || !scaled && loaded)
+            even && (self.is_swapped() || !scaled && loaded)
         };
         let cooperative = self.kernel == KernelSchedule::Cooperative && self.cluster.split_k() == 1;
-        (cooperative || self.is_swapped() || self.is_skinny())
+        (cooperative || self.is_swapped())
             && needs.mainloop.as_ref().is_some_and(suits)
             && !needs.folds.any()
             && !self.reduces_over_cluster(needs)

@@ -49,8 +49,7 @@ impl Tile {
 
     /// Stages that are filled at a time.
     pub(super) fn stages_at_once(self, mainloop: &Mainloop) -> u32 {
-        let one = self.is_swapped() || self.is_skinny();
-        if one { 1 } else { mainloop.stages_at_once() }
+        if self.is_swapped() { 1 } else { mainloop.stages_at_once() }
     }
 }
 
@@ -91,6 +90,12 @@ impl Sm90Schedule {
     /// Floats from a row of sums in shared memory to the next.
     pub(crate) fn swapped_row_floats(&self) -> u32 {
         self.tile.columns + SUM_PADDING
+    }
+
+    /// Bytes of the sums of a tile that the CTA of a slice leaves.
+    pub(crate) fn sum_bytes(&self) -> u32 {
+        let rows = if self.tile.is_swapped() { self.swapped_rows() } else { self.tile.rows };
+        rows * self.tile.columns * 4
     }
 
     /// Steps of 64 elements of K that are loaded at a time: those of a span, where stages hold spans.

@@ -73,9 +73,6 @@ impl fmt::Display for Sm90Schedule {
             self.needs.print_lines(f)?;
             return writeln!(f, "}}");
         }
-        if self.tile.is_skinny() {
-            writeln!(f, "    ctas {}", self.ctas)?;
-        }
         writeln!(f, "    epilogue_tile {}", self.epilogue_tile)?;
         writeln!(f, "    fragment {}", self.fragment)?;
         writeln!(f, "    c_stages {}", self.c_stages)?;
@@ -117,9 +114,6 @@ impl Needs {
             }
             if mainloop.short_rows > 0 {
                 writeln!(f, "    short_rows {}", mainloop.short_rows)?;
-            }
-            if mainloop.shared_words > 0 {
-                writeln!(f, "    shared_words {}", mainloop.shared_words)?;
             }
             if mainloop.segmented {
                 writeln!(f, "    segmented 1  # rows of a batch are a segment")?;
@@ -181,7 +175,7 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 36] = [
+const NUMBERS: [&str; 35] = [
     "swap_ab",
     "ctas",
     "segmented",
@@ -190,7 +184,6 @@ const NUMBERS: [&str; 36] = [
     "promoted",
     "split",
     "short_rows",
-    "shared_words",
     "math_warpgroups",
     "split_k",
     "split_k_slices",
@@ -426,7 +419,6 @@ impl Knobs {
             promoted: given("promoted").unwrap_or(0) > 0,
             split: given("split").unwrap_or(0) > 0,
             short_rows: given("short_rows").unwrap_or(0),
-            shared_words: given("shared_words").unwrap_or(0),
             scaling: self.scaling,
             products,
             segmented: given("segmented").unwrap_or(0) > 0,

@@ -75,18 +75,6 @@ impl<'a> Widened<'a> {
         widens.then_some(Widened { graph, source })
     }
 
-    /// For each of its values in memory that elements share, the elements along K that do; 0 for all of them.
-    pub(super) fn runs(self) -> impl Iterator<Item = u32> {
-        let inputs = (0..self.graph.inputs().len() as u32).map(InputId);
-        let shared = inputs.filter(move |input| *input != self.source);
-        let in_memory = move |input: &InputId| self.graph.inputs()[input.0 as usize].dims.is_some();
-        let run = move |input| {
-            let run = self.graph.input_axes(input).and_then(|axes| axes.column);
-            run.map_or(0, |run| run / self.graph.space().column.divisor())
-        };
-        shared.filter(in_memory).map(run)
-    }
-
     /// Bits of its narrow elements.
     pub(super) fn bits(self) -> Option<u32> {
         narrow_bits(self.graph.inputs()[self.source.0 as usize].dtype)

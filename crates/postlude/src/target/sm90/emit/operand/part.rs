@@ -48,9 +48,7 @@ impl Part {
     pub(crate) fn of(schedule: &Sm90Schedule) -> Vec<Part> {
         let Some(mainloop) = &schedule.needs.mainloop else { return Vec::new() };
         let (tile, size, depth) = (schedule.tile, schedule.width(), mainloop.depth());
-        // Warps of few rows load narrow elements as they lie.
-        let of_warps = |load| if tile.is_skinny() { OperandLoad::VectorsKMajor } else { load };
-        let [left, load] = mainloop.operands.map(of_warps);
+        let [left, load] = mainloop.operands;
         let grid = grid(tile.cluster);
         let span = if tile.is_swapped() { schedule.swapped_span_bytes() } else { SPAN_BYTES };
         let low = mainloop.split.then(|| schedule.part_bytes());

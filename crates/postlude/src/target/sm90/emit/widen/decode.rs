@@ -19,9 +19,8 @@ const ONE_AND_SIXTEENTH: u32 = 0x2c00_3c00;
 /// What narrow integers are multiplied by where sums are scaled: 16-bit arithmetic holds all of 8 bits as the fraction of a
 /// subnormal bf16, and no power of two of that type makes whole numbers of those.
 pub(crate) const SIXTY_FOURTH: f32 = 1.0 / 64.0;
-/// 2^127 and 2^123 of bf16: 64ths of the lowest bit of both halves, of the lower half's and the upper half's fifth, and of the
-/// fifth of both.
-const TO_64THS: [u32; 3] = [0x7f00_7f00, 0x7d00_7f00, 0x7d00_7d00];
+/// 2^127 and 2^123 of bf16: 64ths of the lowest bit of a word, and of the fifth.
+const TO_64THS: [u32; 2] = [0x7f00_7f00, 0x7d00_7f00];
 /// Of a word and zeros, two neighbouring bytes, each in its half; their place is added to both.
 const BYTES_OF_HALVES: u32 = 0x4140;
 /// Of two words, a byte of the first, two bytes of zeros and the highest byte of the second; the byte is added.
@@ -74,40 +73,6 @@ impl Narrow {
         }
     }
 
-    /// Eight integers in bf16, less a small one, as 64ths: pairs of neighbours, or of 4 bits of elements four apart.
-    pub(super) fn eight_64ths<'k>(
-        self,
-        k: Kernel<'k, Sm90a>,
-        words: &[Reg<'k, B32>],
-        less: Option<Reg<'k, F32>>,
-    ) -> Vec<Reg<'k, B32>> {
-        let rest = rest_of_64ths(k, self.offset(), less);
-        match self {
-            Narrow::Nibbles { offset } => {
-                let upper = (words[0].cast::<U32>() >> 8).cast::<B32>();
-                let places = [(0x000f_000f_u32, TO_64THS[0], 0), (0x00f0_00f0, TO_64THS[2], 4)];
-                let of_word = |word: Reg<'k, B32>| {
-                    places.map(|(mask, scales, shift)| {
-                        let moved = (offset * 0x0001_0001) << shift;
-                        of_64ths(k, word.lop3(mask, moved, AND_XOR), scales, rest)
-                    })
-                };
-                [words[0], upper].into_iter().flat_map(of_word).collect()
-            }
-            Narrow::Bytes { offset } => {
-                let of_word = |word: &Reg<'k, B32>| {
-                    let word = moved(*word, offset * 0x0101_0101);
-                    [0, 2].map(|first| {
-                        let pair = word.permute(0, BYTES_OF_HALVES + 0x0101 * first);
-                        of_64ths(k, pair, TO_64THS[0], rest)
-                    })
-                };
-                words.iter().flat_map(of_word).collect()
-            }
-            Narrow::Floats(_) => panic!("compiler bug: floats are no 64ths"),
-        }
-    }
-
     /// Eight elements, of integers less a small one.
     pub(super) fn decode<'k>(
         self,
@@ -132,26 +97,6 @@ impl Narrow {
             }
         }
     }
-}
-
-/// What is added to 64ths of integers that were moved up by an offset: pairs.
-fn rest_of_64ths<'k>(
-    k: Kernel<'k, Sm90a>,
-    offset: u32,
-    less: Option<Reg<'k, F32>>,
-) -> Reg<'k, BF16x2> {
-    let rest = rest(k, 0.0, (offset, less)) * SIXTY_FOURTH;
-    k.pack_halves(Half::BF16, rest, rest).cast()
-}
-
-/// Bits of integers as 64ths, by what these bits are multiplied with.
-fn of_64ths<'k>(
-    k: Kernel<'k, Sm90a>,
-    bits: Reg<'k, B32>,
-    scales: u32,
-    rest: Reg<'k, BF16x2>,
-) -> Reg<'k, B32> {
-    bits.cast::<BF16x2>().fma(k.imm::<B32>(scales).cast::<BF16x2>(), rest).cast()
 }
 
 /// Signed integers as unsigned ones that are larger by an offset.
@@ -269,21 +214,28 @@ impl<'k> Picks<'k> {
         less: Option<Reg<'k, F32>>,
     ) -> [Reg<'k, B32>; 2] {
         let k = self.k;
+        let rest = |offset: u32| {
+            let rest = rest(k, 0.0, (offset, less)) * SIXTY_FOURTH;
+            k.pack_halves(Half::BF16, rest, rest).cast::<BF16x2>()
+        };
+        let whole = |bits: Reg<'k, B32>, scales: u32, rest: Reg<'k, BF16x2>| {
+            bits.cast::<BF16x2>().fma(k.imm::<B32>(scales).cast::<BF16x2>(), rest).cast()
+        };
         match narrow {
             Narrow::Nibbles { offset } => {
-                let both = words[0].permute(words[1], self.pair.cast::<B32>());
-                let rest = rest_of_64ths(k, offset, less);
+                let (both, rest) =
+                    (words[0].permute(words[1], self.pair.cast::<B32>()), rest(offset));
                 // The second of a pair stays where it is in the upper copy.
                 let (mask, moved) = (0x00f0_000f_u32, offset * 0x0010_0001);
                 [both, (both.cast::<U32>() >> 8).cast::<B32>()]
-                    .map(|both| of_64ths(k, both.lop3(mask, moved, AND_XOR), TO_64THS[1], rest))
+                    .map(|both| whole(both.lop3(mask, moved, AND_XOR), TO_64THS[1], rest))
             }
             Narrow::Bytes { offset } => {
-                let selector = self.first.mad(0x0101, k.imm(BYTES_OF_HALVES));
-                let rest = rest_of_64ths(k, offset, less);
+                let (selector, rest) =
+                    (self.first.mad(0x0101, k.imm(BYTES_OF_HALVES)), rest(offset));
                 words.map(|word| {
                     let pair = moved(word, offset * 0x0101_0101).permute(0, selector.cast::<B32>());
-                    of_64ths(k, pair, TO_64THS[0], rest)
+                    whole(pair, TO_64THS[0], rest)
                 })
             }
             Narrow::Floats(_) => panic!("compiler bug: floats are no 64ths"),

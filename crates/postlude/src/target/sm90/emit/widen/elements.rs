@@ -93,22 +93,6 @@ impl<'a, 'k> Elements<'a, 'k> {
         picks.sixty_fourths(self.narrow(), words, zero.map(|zero| self.value(zero))).to_vec()
     }
 
-    /// Eight neighbours of some words, rounded to the operand's type or as 64ths: pairs, as [`Elements::pairs_apart`] says.
-    pub(crate) fn eight(&self, words: &[Reg<'k, B32>], sixty_fourths: bool) -> Vec<Reg<'k, B32>> {
-        let k = self.evaluator.k;
-        match self.integers().filter(|_| sixty_fourths) {
-            Some(Integers { zero }) => {
-                self.narrow().eight_64ths(k, words, zero.map(|zero| self.value(zero)))
-            }
-            None => self.packed(&|narrow, less| narrow.decode(k, words, less)),
-        }
-    }
-
-    /// Whether pairs of those are elements four apart, and not neighbours.
-    pub(crate) fn pairs_apart(&self, sixty_fourths: bool) -> bool {
-        sixty_fourths && matches!(self.narrow(), Narrow::Nibbles { .. })
-    }
-
     /// Whether they are integers in bf16, with a zero point of 8 bits at most or none.
     pub(crate) fn are_sixty_fourths(&self) -> bool {
         self.widened.graph.outputs()[0].dtype == DType::BF16 && self.integers().is_some()

@@ -165,12 +165,6 @@ pub(crate) fn take<'k>(
     values.0.iter().zip(pending).map(value).collect()
 }
 
-/// The value of an input that the host passed.
-pub(crate) fn host_value<'k>(k: Kernel<'k, Sm90a>, shared: &SharedValue<'k>) -> Option<Value<'k>> {
-    let SharedGiven::Host(parameter) = &shared.given else { return None };
-    Some(host(k, shared.dtype, k.f32_to_bits(parameter.load())))
-}
-
 /// A number that the host passed.
 fn host<'k>(k: Kernel<'k, Sm90a>, dtype: DType, bits: Reg<'k, B32>) -> Value<'k> {
     match dtype.elem() {

@@ -37,10 +37,14 @@ const STAGGERED_ROW: [f64; 2] = [6.5, 6.1];
 const ELEMENTS_ROW: f64 = 40.0;
 /// The same for 16 bytes at a time. A guess that is not fitted.
 const VECTORS_ROW: f64 = 8.0;
-/// The same for rows that load warps widen, where all of them have as much to do. A guess that is not fitted.
-const WIDENED_ROW: f64 = 3.0;
-/// The same where warpgroups widen them in registers and multiply them from there. A guess that is not fitted.
-const SWAPPED_ROW: f64 = 1.5;
+/// The same for rows that load warps widen, where all of them have as much to do; and more where factors multiply sums.
+const WIDENED_ROW: f64 = 6.3;
+const WIDENED_SCALED: f64 = 3.0;
+/// The same where warpgroups widen rows of 4 or 8 bits in registers and multiply them from there, with factors of sums, and for
+/// each row of A. These and those above are fitted to 16 and 64 rows of four layers, weights of 4 and 8 bits and of 8-bit floats.
+const SWAPPED_ROW: [f64; 2] = [1.7, 3.0];
+const SWAPPED_SCALED: f64 = 0.7;
+const SWAPPED_OF_A: f64 = 0.02;
 /// Load warps that widen, and rows of 4-bit elements that one widens at a time.
 const WIDENING_WARPS: u32 = 7;
 const WIDENED_UNIT: u32 = 16;
@@ -100,6 +104,7 @@ pub(super) fn step(
         (tile.columns, tile.cluster.rows(), problem.product_columns() * products_of_a),
     ];
     let (mut drawn, mut read, mut threads) = (0.0, 0.0_f64, 0.0);
+    let scaled = mainloop.scaling.count() > 0;
     let once = few && problem.rows <= (tile.rows * tile.cluster.rows()) as usize;
     for (place, (load, (size, multicast, extent))) in
         mainloop.operands.into_iter().zip(sides).enumerate()
@@ -130,9 +135,16 @@ pub(super) fn step(
                 OperandLoad::Staggered => STAGGERED_ROW[schedule.loaders() as usize - 1],
                 OperandLoad::ElementsKMajor | OperandLoad::ElementsMnMajor => ELEMENTS_ROW,
                 OperandLoad::VectorsKMajor => VECTORS_ROW,
-                OperandLoad::Widened4 | OperandLoad::Widened8 if tile.is_swapped() => SWAPPED_ROW,
-                OperandLoad::Widened4 => widened(size, WIDENED_UNIT) * WIDENED_ROW,
-                OperandLoad::Widened8 => widened(size, WIDENED_UNIT / 2) * WIDENED_ROW,
+                OperandLoad::Widened4 | OperandLoad::Widened8 if tile.is_swapped() => {
+                    let of_a = f64::from(schedule.swapped_rows()) * SWAPPED_OF_A;
+                    let scaled = if scaled { SWAPPED_SCALED } else { 0.0 };
+                    SWAPPED_ROW[usize::from(load == OperandLoad::Widened8)] + scaled + of_a
+                }
+                OperandLoad::Widened4 | OperandLoad::Widened8 => {
+                    let unit = load.narrow_bits().map_or(1, |bits| WIDENED_UNIT * 4 / bits);
+                    let scaled = if scaled { WIDENED_SCALED } else { 0.0 };
+                    widened(size, unit) * (WIDENED_ROW + scaled)
+                }
             };
     }
     let loaded = schedule.short_rows().unwrap_or(tile.rows);
