@@ -47,8 +47,9 @@ impl Ranked {
 
 /// Numbers of rows that tiles are chosen for: this many from each power of two to the next.
 const BETWEEN: usize = 8;
+/// From the fewest rows of products, and from one where there is none.
 const LEAST_ROWS: f64 = 64.0;
-const POWERS: usize = 8;
+const MOST_ROWS: f64 = 16384.0;
 /// Tiles that a product's other sizes take by themselves, so that all numbers of rows share as many modules.
 const FEW: usize = 12;
 /// As many more that short launches take, and with A and B swapped.
@@ -107,7 +108,8 @@ fn judged(bound: &BoundProgram, needs: &Needs, chip: Sm90) -> Result<Vec<Candida
         let tiles = fitting.iter().map(|schedule| schedule.tile);
         (tiles.filter(|tile| !tile.is_for_short()).collect(), Vec::new())
     } else {
-        let mut shared = Shared::new(problem, chip);
+        let least = if needs.mainloop.is_some() { LEAST_ROWS } else { 1.0 };
+        let mut shared = Shared::new(problem, chip, least);
         let of_short = |schedule: &&Sm90Schedule| schedule.tile.is_for_short();
         let (more, usual): (Vec<&Sm90Schedule>, Vec<&Sm90Schedule>) =
             fitting.iter().partition(of_short);
@@ -199,12 +201,14 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(problem: &Problem, chip: Sm90) -> Shared {
-        let steps = 0..=BETWEEN * POWERS;
-        let rows = steps.map(|step| LEAST_ROWS * (step as f64 / BETWEEN as f64).exp2());
+    fn new(problem: &Problem, chip: Sm90, least: f64) -> Shared {
+        let steps = 0..=BETWEEN * (MOST_ROWS / least).log2() as usize;
+        let rows = steps.map(|step| least * (step as f64 / BETWEEN as f64).exp2());
         // Most sizes are multiples of 8.
         let of = |rows: f64| {
-            let problem = Problem { rows: (rows / 8.0).round() as usize * 8, ..problem.clone() };
+            let multiple = if rows < 8.0 { 1.0 } else { 8.0 };
+            let whole = ((rows / multiple).round() * multiple) as usize;
+            let problem = Problem { rows: whole, ..problem.clone() };
             (problem, rows.sqrt().sqrt())
         };
         let usual: Vec<(Problem, f64)> = rows.map(of).collect();

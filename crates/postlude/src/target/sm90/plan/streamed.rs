@@ -8,6 +8,7 @@ use crate::problem::Problem;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::chip::Sm90;
+use super::row_cost;
 use super::row_needs::{CTA_BYTES, MOST_THREADS, RowNeeds};
 use super::schedule::Sm90Schedule;
 
@@ -40,23 +41,29 @@ const UNDER_WAY: u32 = 96 * 1024;
 const BESIDE_RING: u32 = 4096;
 /// Rows that threads hold in registers are shorter: those are loaded by more CTAs of an SM.
 const LONG: u32 = 16384;
+/// Elements of a row that is gone through once for which it is worth a ring.
+const FOLDED: u32 = 8192;
 
-/// Cycles from a row's last chunk to what follows from it, in a CTA and in a cluster; and those of a cluster's start.
-const PASS: f64 = 400.0;
-const SHARED_PASS: f64 = 1500.0;
-const CLUSTER_START: f64 = 3000.0;
+/// Cycles from a row's last chunk to what follows from it, and more for each warp; those of a cluster's start.
+const PASS: f64 = 500.0;
+const PASS_WARP: f64 = 30.0;
+const CLUSTER_START: f64 = 1000.0;
 /// Cycles from a launch's first load to its last store.
-const LATENCY: f64 = 1500.0;
+const LATENCY: f64 = 3000.0;
 /// Bytes in flight for which an SM gets its part of what memory moves.
-const IN_FLIGHT: f64 = 40.0 * 1024.0;
-/// Instructions of an element beside those of its graph, and elements for which an SM issues one in a cycle.
-const ELEMENT: f64 = 3.0;
-const ISSUED: f64 = 100.0;
+const IN_FLIGHT: f64 = 12.0 * 1024.0;
+/// Instructions of a thread for each chunk and traversal.
+const CHUNK: f64 = 120.0;
+/// How much of what takes less time does not overlap with what takes more, and more where a ring has no room ahead of a row.
+const IN_TURN: f64 = 0.2;
+const WITHOUT_ROOM: f64 = 0.05;
+/// How much of a wave that is not full is lost: its CTAs have all of the memory for themselves.
+const LAST_WAVE: f64 = 0.1;
 
 impl RowNeeds {
     /// Whether a row is gone through again: passes wait for others, or its elements are stored.
     fn stays(&self) -> bool {
-        self.passes + u32::from(self.moved > self.loaded) > 1
+        self.traversals() > 1
     }
 
     /// Columns of the longest rows that rings of this many chunks take.
@@ -84,7 +91,7 @@ impl RowNeeds {
 
     /// Whether planning streams such rows by itself.
     pub(super) fn are_long(&self) -> bool {
-        self.columns > LONG
+        self.columns > if self.stays() { LONG } else { FOLDED }
     }
 }
 
@@ -115,31 +122,45 @@ pub(super) fn is_whole(schedule: &Sm90Schedule) -> bool {
         && (2..=MOST_CHUNKS).contains(&schedule.c_stages)
 }
 
-/// Cycles of a streamed kernel for the whole problem. None of the constants is fitted.
+/// Cycles of a streamed kernel for the whole problem. The constants are fitted to times on an H200 of norms, softmax and losses
+/// whose rows have 16384 to 128256 columns.
 pub(super) fn cycles(
     schedule: &Sm90Schedule,
     needs: &RowNeeds,
     problem: &Problem,
     chip: Sm90,
 ) -> f64 {
-    let (tile, processors) = (schedule.tile, f64::from(chip.processors));
-    let blocks = f64::from(tile.cluster.blocks());
+    let (tile, blocks) = (schedule.tile, schedule.tile.cluster.blocks());
+    // A row's CTAs may not be on all SMs.
+    let processors = f64::from(chip.together(blocks));
     let rows = (problem.rows * problem.batch) as f64;
     let columns = problem.product_columns() as f64;
     let at_once = (schedule.most_clusters(chip) as f64).min(rows);
-    let waves = (rows / at_once).ceil();
-    let chunks = (columns / (f64::from(tile.columns) * blocks)).ceil();
+    let full = rows / at_once;
+    let waves = full + LAST_WAVE * (full.ceil() - full);
+    let chunks = (columns / f64::from(tile.columns * blocks)).ceil();
+    let slots = f64::from(schedule.c_stages);
+    let running = at_once * f64::from(blocks);
     let chunk = f64::from(tile.columns * needs.loaded);
-    let under_way = (chunks * waves).min(f64::from(schedule.c_stages)) * chunk;
-    let in_flight = (at_once * blocks * under_way / (processors * IN_FLIGHT)).clamp(0.02, 1.0);
-    let idle = waves * at_once / rows;
-    let moved = rows * columns * f64::from(needs.moved) * idle / (Sm90::MEMORY_BYTES * in_flight);
-    let ctas = (at_once * blocks / processors).max(1.0);
-    let work = f64::from(schedule.needs.work) + ELEMENT;
-    let computed = waves * ctas * chunks * f64::from(tile.columns) * work / ISSUED;
-    let shares = blocks > 1.0;
-    let pass = if shares { SHARED_PASS } else { PASS };
-    let passes = waves * f64::from(needs.passes) * pass / ctas;
-    let start = if shares { CLUSTER_START } else { 0.0 };
-    LATENCY + start + moved.max(computed) + passes
+    let under_way = running * (chunks * full.ceil()).min(slots) * chunk;
+    let in_flight =
+        (under_way / (f64::from(chip.processors) * IN_FLIGHT)).clamp(0.02, 1.0) * processors;
+    let bytes = rows * columns * f64::from(needs.moved) * waves / full;
+    let moved = bytes / (Sm90::MEMORY_BYTES * in_flight / f64::from(chip.processors));
+    let ctas = (running / processors).max(1.0);
+    let threads = f64::from(schedule.threads());
+    let each = f64::from(tile.row_elements() * schedule.needs.work)
+        + CHUNK * f64::from(needs.traversals());
+    let per_thread = chunks * each + needs.pass_instructions(tile.threads_per_row());
+    let l1 = needs.l1_cycles(waves * ctas * chunks * f64::from(tile.columns));
+    let instructions = waves * ctas * threads * per_thread;
+    let computed = row_cost::executed(instructions, ctas * threads / 32.0, l1);
+    let pass = PASS + PASS_WARP * threads / 32.0;
+    let passes = f64::from(needs.passes) * pass;
+    let ahead = if needs.stays() { slots - chunks } else { slots };
+    let without = WITHOUT_ROOM * (1.0 - (ahead / chunks).min(1.0)) / ctas;
+    // Nothing hides what follows from the last row.
+    let waiting = passes * (1.0 + waves / ctas);
+    let start = if blocks > 1 { CLUSTER_START } else { 0.0 };
+    LATENCY + start + moved.max(computed) + (IN_TURN + without) * moved.min(computed) + waiting
 }
