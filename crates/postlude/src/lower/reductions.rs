@@ -8,7 +8,7 @@
 //! warpgroup that finishes the block writes it, and arrives once more for the batch, or for all batches.
 
 use crate::dtype::Elem;
-use crate::graph::fold::{Extreme, Weighted, Words};
+use crate::graph::fold::{Extreme, Peak, Weighted, Words};
 use crate::graph::{Axes, Dependence, Fold, Graph, Kind, NodeId, Op, Over, Run};
 
 use super::blocks::is_block;
@@ -128,6 +128,11 @@ impl Reduction {
         let shares = |node: &NodeId| *node == self.node || graph.supplies(self.node, *node);
         let nodes = graph.nodes().map(|(id, _)| id).filter(|id| live[id.index()]);
         nodes.filter(shares).filter_map(|node| self.as_node(graph, node).or(Some(self))).collect()
+    }
+
+    /// Whether it sums exponentials of terms of which the largest has to be known.
+    pub(crate) fn sums_exponentials(self) -> bool {
+        self.partial_words() == Words::Exponentials(Peak::Counted)
     }
 
     /// Whether one element of a row is picked.

@@ -69,7 +69,7 @@ impl<'a> Plan<'a> {
             planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
         let staged = schedule.c_stages * schedule.held_stage_bytes();
         let held_stages = planner.reserve("tiles ahead", staged, 16);
-        let held_rows = planner.reserve("held rows", schedule.held_bytes(), 4);
+        let held_rows = planner.reserve("held rows", schedule.held_bytes(), 16);
         let barriers = planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.stages), 8);
         let arriving = match schedule.staging_bytes() {
             0 => 0,

@@ -1,13 +1,14 @@
 //! The row kernel of a launch without a product: threads hold whole rows in registers between the passes over them.
 //!
 //! A tile has a few rows, each of which as many threads hold; `held` says which columns a thread has. A thread loads its
-//! columns once, 16 bytes at a time (`staging`); passes over the row fold them, threads combine by shuffles
-//! and through shared memory (`exchange`), and the visit stores what it computes from the same registers. There are no load
-//! warps, no tensor maps and, but for rows that warps share, no barriers: memory is busy while threads wait for each other.
+//! columns once, up to 16 bytes at a time; passes over the row fold them (`folds`), threads combine by shuffles and through
+//! shared memory (`exchange`), and the visit stores what it computes from the same registers. There are no load warps, no
+//! tensor maps and, but for rows that warps share, no barriers: memory is busy while threads wait for each other.
 //!
 //! What lies beyond an edge is read at the last row or the last columns instead, is left out of folds, and is not stored.
 
 mod exchange;
+mod folds;
 mod held;
 mod passes;
 mod shared_row;
@@ -17,8 +18,7 @@ mod streamed;
 mod strips;
 mod vectors;
 
-use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::types::U32;
+use postlude_ptx::kernel::Kernel;
 
 use crate::graph::{Kind, NodeId, Op};
 use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds, computed_again};
@@ -40,10 +40,11 @@ struct RowKernel<'a, 'k, C> {
     needs: RowNeeds,
     holder: Holder<'k>,
     exchange: RowExchange<'k, C>,
-    staging: Staging<'k, C>,
+    /// The ring of streamed rows.
+    staging: Option<Staging<'k, C>>,
     /// Whether the graph asks for an element's row or column.
     indexed: bool,
-    /// Values of elements that passes compute again.
+    /// Values of elements that passes compute again from what was loaded.
     again: Vec<bool>,
 }
 
@@ -59,14 +60,16 @@ pub(super) fn hold_rows<'k, C: EpilogueChip>(
 ) {
     let holder = Holder::new(k, plan, parameters, needs);
     let exchange = RowExchange::new(k, plan, &holder);
-    let staging = Staging::new(k, plan, &holder, needs.vector);
+    let tile = plan.schedule.tile;
+    let staging = tile.streams_rows().then(|| Staging::new(k, plan, &holder, needs.vector));
     let indexed = plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_)));
-    let again = computed_again(plan.program);
+    let keeps = tile.streams_rows() || needs.keeps(tile);
+    let again = if keeps { vec![false; plan.graph.len()] } else { computed_again(plan.program) };
     let kernel =
         RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed, again };
-    if plan.schedule.tile.streams_rows() {
+    if tile.streams_rows() {
         kernel.stream();
-    } else if plan.schedule.tile.folds_strips() {
+    } else if tile.folds_strips() {
         kernel.fold_strips();
     } else {
         kernel.run();
@@ -78,29 +81,20 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         Evaluator { k: self.k, plan: self.plan, parameters: self.parameters }
     }
 
-    /// Computes one tile after the other, with the loads of those behind it under way.
+    /// Computes one tile after the other.
     fn run(&self) {
-        let (k, holder, parameters) = (self.k, &self.holder, self.parameters);
+        let (k, holder) = (self.k, &self.holder);
         let shared = self.shared_scalars();
-        let scalars = |row: &HeldRow<'k>| shared.clone().unwrap_or_else(|| self.scalars(row));
-        let (first, step) = (k.block(), k.blocks());
-        let ahead = |number: Reg<'k, U32>, tiles: u32| {
-            let number = step.mad(tiles, number);
-            let exists = number.lt(holder.tiles);
-            (holder.row(number.min(holder.tiles - 1)), exists)
-        };
-        self.staging.begin(parameters, |tiles| ahead(first, tiles));
-        let number = k.var(first);
+        let number = k.var(k.block());
         k.while_(
             || number.get().lt(holder.tiles),
             || {
                 let now = number.copy();
-                let (next, exists) = ahead(now, self.plan.schedule.c_stages - 1);
-                self.staging.advance(parameters, &next, exists);
-                let row = holder.row(now);
-                self.finish(&row, scalars(&row));
-                self.staging.turn();
-                number.set(now + step);
+                let mut row = holder.row(now);
+                row.words = self.load_row(&row);
+                let scalars = shared.clone().unwrap_or_else(|| self.scalars(&row));
+                self.finish(&row, scalars);
+                number.set(now + k.blocks());
             },
         );
     }
@@ -119,14 +113,29 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         scalars
     }
 
+    fn staging(&self) -> &Staging<'k, C> {
+        let Some(staging) = &self.staging else {
+            panic!("compiler bug: a ring for rows that are not streamed")
+        };
+        staging
+    }
+
     /// Adds the tile operands to the elements of a vector that do not have them yet.
-    fn fetch(&self, number: usize, elements: &mut [Environment<'k>], only: &[bool]) {
+    fn fetch(
+        &self,
+        (row, number): (&HeldRow<'k>, usize),
+        elements: &mut [Environment<'k>],
+        only: &[bool],
+    ) {
         let graph = self.plan.graph;
         for (place, input) in self.plan.program.tile_operands.iter().enumerate() {
             let missing = |id: &NodeId| only[id.index()] && elements[0][id.index()].is_none();
             let Some(id) = graph.input_node(*input).filter(missing) else { continue };
             let dtype = graph.inputs()[input.0 as usize].dtype;
-            let values = self.unpack_vector(dtype, &self.staging.read(place, number));
+            let values = match row.words.get(place) {
+                Some(vectors) => self.unpack_vector(dtype, &vectors[number]),
+                None => self.unpack_vector(dtype, &self.staging().read(place, number)),
+            };
             for (environment, value) in elements.iter_mut().zip(&values) {
                 environment[id.index()] = Some(*value);
             }
@@ -159,7 +168,7 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         elements: &mut [Environment<'k>],
         only: &[bool],
     ) {
-        self.fetch(number, elements, only);
+        self.fetch((row, number), elements, only);
         let columns = self.along_columns(row, &row.vectors[number], environment, only);
         self.complete((row, number), environment, columns.as_deref(), elements, only);
     }
@@ -238,7 +247,10 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
                 let values: Vec<_> = elements.iter().map(value).collect();
                 let words = self.pack_vector(output.dtype, &values);
                 let vector = &row.vectors[number];
-                let inside = row.inside.map_or(vector.inside, |inside| inside & vector.inside);
+                let inside = match (row.inside, vector.inside) {
+                    (Some(row), Some(vector)) => Some(row & vector),
+                    (row, vector) => row.or(vector),
+                };
                 self.store_vector(output.dtype, *start, vector, &words, inside);
             }
         }

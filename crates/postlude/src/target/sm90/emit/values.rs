@@ -6,6 +6,7 @@
 mod candidate;
 mod cast;
 mod evaluator;
+mod exponentials;
 mod float;
 mod fold;
 mod input;

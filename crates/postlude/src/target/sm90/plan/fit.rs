@@ -77,12 +77,12 @@ fn fit_rows(tile: Tile, needs: &Needs, chip: Sm90) -> Option<Sm90Schedule> {
         let mut most_first = (1..=most).rev().map(|ctas| without_blocks(tile, &needs, ctas, 1));
         return most_first.find(fits);
     }
-    // A CTA for each tile: on an H200 that was faster than CTAs that load tiles ahead, whatever the bytes under way.
+    // A CTA for each tile: on an H200 that was faster than CTAs that copy tiles ahead, whatever the bytes under way.
     let held = (1..=most).map(|ctas| without_blocks(tile, &needs, ctas, 1));
     let mut held = held.take_while(fits);
     let mut last = held.next()?;
     for schedule in held {
-        if last.ctas >= FEWEST_CTAS && last.ctas * last.held_stage_bytes() >= LOADED_BYTES {
+        if last.ctas >= FEWEST_CTAS && last.ctas * last.held_tile_bytes() >= LOADED_BYTES {
             break;
         }
         last = schedule;

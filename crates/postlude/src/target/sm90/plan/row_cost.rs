@@ -20,10 +20,9 @@ const SHUFFLE: f64 = 9.0;
 /// Threads for which an SM issues an instruction in a cycle, and its warps that hide the latency of instructions.
 const ISSUED: f64 = 106.0;
 const WARPS: f64 = 9.0;
-/// Bytes that L1 and shared memory move in a cycle, and those of a vector along columns for each element: half of each
-/// sector is another thread's.
+/// Bytes that L1 and shared memory move in a cycle, and those of a vector along columns for each element.
 const L1_BYTES: f64 = 128.0;
-const VECTOR_BYTES: u32 = 8;
+const VECTOR_BYTES: u32 = 4;
 /// How much of the less busy of the two does not overlap.
 const NOT_OVERLAPPED: f64 = 0.1;
 /// How much of a CTA's own loads and computations do not overlap.
@@ -45,10 +44,10 @@ impl RowNeeds {
         f64::from(self.passes) * (PASS + SHUFFLE * shuffles)
     }
 
-    /// Cycles in which an SM moves these elements through L1 and shared memory.
-    pub(super) fn l1_cycles(&self, elements: f64) -> f64 {
-        let again = self.loaded * self.traversals();
-        elements * f64::from(self.moved + again + self.vectors * VECTOR_BYTES) / L1_BYTES
+    /// Cycles in which an SM moves these elements through L1 and shared memory, from which they are read so often.
+    pub(super) fn l1_cycles(&self, elements: f64, traversals: u32) -> f64 {
+        let bytes = self.moved + self.loaded * traversals + self.vectors * VECTOR_BYTES;
+        elements * f64::from(bytes) / L1_BYTES
     }
 }
 
@@ -77,7 +76,6 @@ pub(super) fn cycles(
     let grid = f64::from(schedule.ctas * chip.processors).min(tiles);
     // CTAs of one tile follow each other without waiting for all.
     let waves = tiles / grid;
-    let waves = if schedule.is_one_tile_a_cta() { waves } else { waves.ceil() };
     let threads = f64::from(schedule.threads());
     // What lies beyond the edges is computed, but not moved.
     let per_thread = f64::from(tile.row_elements() * schedule.needs.work)
@@ -85,13 +83,12 @@ pub(super) fn cycles(
         + needs.pass_instructions(tile.threads_per_row());
     let resident = (grid / processors).max(1.0);
     let done = waves * resident;
-    let l1 = needs.l1_cycles(done * f64::from(tile.rows * tile.columns));
+    let l1 = needs.l1_cycles(done * f64::from(tile.rows * tile.columns), 0);
     let computed = executed(done * threads * per_thread, resident * threads / 32.0, l1);
     let sizes = [problem.batch, problem.rows, problem.product_columns()];
     let elements: f64 = sizes.into_iter().map(|size| size as f64).product();
     let inside = elements / (tiles * f64::from(tile.rows * tile.columns));
-    let ahead = schedule.c_stages.max(2) - 1;
-    let loaded = f64::from(schedule.ctas * ahead * schedule.held_stage_bytes());
+    let loaded = f64::from(schedule.ctas * schedule.held_tile_bytes());
     let wanted = IN_FLIGHT + IN_PASS * f64::from(needs.passes);
     let in_flight =
         if needs.loaded == 0 { 1.0 } else { (loaded * inside / wanted).clamp(0.05, 1.0) };
@@ -109,6 +106,6 @@ pub(super) fn cycles(
     // A CTA computes while others of its SM load.
     let overlapped = moved.max(computed) + IN_TURN / resident * moved.min(computed);
     // Memory is not busy both ways while the first tiles are loaded, and the last ones stored.
-    let filling = grid * f64::from(ahead * schedule.held_stage_bytes()) / Sm90::MEMORY_BYTES;
+    let filling = grid * f64::from(schedule.held_tile_bytes()) / Sm90::MEMORY_BYTES;
     overlapped + filling + LATENCY
 }

@@ -19,7 +19,7 @@ use super::streamed::STREAMED_TILES;
 use super::strips::{STRIP_TILES, folds_columns};
 
 /// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, and longer rows.
-pub(super) const ROW_TILES: [Tile; 26] = [
+pub(super) const ROW_TILES: [Tile; 30] = [
     rows(1, 8192, 1),
     rows(1, 4096, 1),
     rows(1, 2048, 1),
@@ -27,6 +27,10 @@ pub(super) const ROW_TILES: [Tile; 26] = [
     rows(1, 8192, 2),
     rows(1, 4096, 2),
     rows(1, 2048, 2),
+    rows(2, 2048, 1),
+    rows(4, 1024, 1),
+    rows(8, 512, 1),
+    rows(16, 256, 1),
     rows(2, 4096, 2),
     rows(2, 2048, 2),
     rows(2, 1024, 2),
@@ -100,9 +104,12 @@ impl RowNeeds {
         let outputs = graph.outputs().iter().zip(&needs.epilogue_stores);
         let stores = outputs.filter(|(_, transfer)| moves(transfer));
         let stores: Vec<u32> = stores.map(|(output, _)| bytes(output.dtype)).collect();
-        let vector = MAP_ALIGNMENT as u32 / loads.iter().chain(&stores).copied().max()?;
-        let columns = u32::try_from(problem.product_columns()).ok()?;
         let along_columns = column_inputs(program);
+        // A warp's accesses are whole lines of vectors along columns, too.
+        let along: Vec<u32> = along_columns.iter().map(of_input).collect();
+        let widest = loads.iter().chain(&stores).max()?;
+        let vector = MAP_ALIGNMENT as u32 / widest.max(along.iter().max().unwrap_or(widest));
+        let columns = u32::try_from(problem.product_columns()).ok()?;
         let lie_well = along_columns
             .iter()
             .all(|input| lies_by_vectors(program, problem, *input, placements.input(*input)));
@@ -116,11 +123,13 @@ impl RowNeeds {
             vector,
             loaded: loads.iter().sum(),
             moved: loads.iter().chain(&stores).sum(),
-            kept: kept(program, passes),
+            kept: kept(program, passes, &vec![false; graph.len()]),
+            least: kept(program, passes, &computed_again(program)),
             vectors: along_columns.len() as u32,
             passes: passes.len() as u32,
             words,
             columns: if passes.is_empty() { 0 } else { columns },
+            multiple: 1,
         })
     }
 }
@@ -142,8 +151,11 @@ impl Needs {
             1.. if !streams => tile.columns,
             columns => columns,
         };
+        let beside = RowNeeds::side_by_side(tile);
+        let exact = rows.columns > 0 && rows.columns.is_multiple_of(beside);
+        let multiple = if exact { beside } else { 1 };
         let mut needs = Needs {
-            rows: Some(RowNeeds { columns: whole(rows.columns), ..rows }),
+            rows: Some(RowNeeds { columns: whole(rows.columns), multiple, ..rows }),
             whole_columns: whole(self.whole_columns),
             slots: SlotCounts::default(),
             folds: if tile.folds_strips() { self.folds } else { FoldWords::default() },
@@ -262,16 +274,16 @@ pub(crate) fn computed_again(program: &TileProgram) -> Vec<bool> {
     graph.nodes().map(|(id, _)| is_tile(id) && few[id.index()].is_some()).collect()
 }
 
-/// Floats of an element that are computed for one pass and used after it.
-fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
+/// Floats of an element that are computed for one pass and used after it, or that a pass goes through twice, but for those
+/// that are computed again.
+fn kept(program: &TileProgram, passes: &[&[Reduction]], again: &[bool]) -> u32 {
     let graph = program.graph();
     let folded = |some: &[&[Reduction]]| -> Vec<NodeId> {
         some.iter().flat_map(|pass| pass.iter().flat_map(|one| one.operands())).collect()
     };
-    let again = computed_again(program);
     let after = |number: usize| {
         let mut before = elements_for(program, &folded(&passes[..number]));
-        before.iter_mut().zip(&again).for_each(|(before, again)| *before &= !again);
+        before.iter_mut().zip(again).for_each(|(before, again)| *before &= !again);
         let mut later = folded(&passes[number..]);
         later.extend(graph.outputs().iter().map(|output| output.value));
         let needed = elements_for(program, &later);
@@ -286,7 +298,11 @@ fn kept(program: &TileProgram, passes: &[&[Reduction]]) -> u32 {
         }
         waits.iter().zip(before).filter(|(waits, before)| **waits && *before).count() as u32
     };
-    (1..=passes.len()).map(after).max().unwrap_or(0)
+    let twice = |pass: &&[Reduction]| {
+        let terms = pass.iter().filter(|one| one.sums_exponentials() && !again[one.terms.index()]);
+        terms.count() as u32
+    };
+    (1..=passes.len()).map(after).chain(passes.iter().map(twice)).max().unwrap_or(0)
 }
 
 #[cfg(test)]

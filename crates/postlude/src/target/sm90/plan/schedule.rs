@@ -191,9 +191,9 @@ impl Sm90Schedule {
         sizes.into_iter().fold(1, |product, size| product.saturating_mul(size as u64))
     }
 
-    /// Whether each CTA has one tile: rows are held, and no tiles are loaded ahead.
-    pub(super) fn is_one_tile_a_cta(&self) -> bool {
-        self.tile.kernel == KernelSchedule::Rows && self.c_stages == 1
+    /// Whether each CTA has one tile: registers hold its rows.
+    fn is_one_tile_a_cta(&self) -> bool {
+        self.tile.kernel == KernelSchedule::Rows
     }
 
     /// CTAs for a problem on a chip.

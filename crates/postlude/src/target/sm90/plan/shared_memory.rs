@@ -1,7 +1,5 @@
 //! The shared memory of a schedule, region by region.
 
-use crate::target::tile::Tile;
-
 use super::mainloop::Mainloop;
 use super::operand::{OperandLoad, STAGE_ROW_BYTES, STAGGERED_ROW_BYTES, STAGING_SLOTS};
 use super::schedule::Sm90Schedule;
@@ -166,10 +164,13 @@ impl Sm90Schedule {
     }
 
     /// Bytes of a tile's operands, where threads hold its rows: of a streamed row, of a chunk.
+    pub(crate) fn held_tile_bytes(&self) -> u32 {
+        self.needs.rows.map_or(0, |needs| self.tile.rows * self.tile.columns * needs.loaded)
+    }
+
+    /// Bytes of a slot for the chunks of streamed rows.
     pub(crate) fn held_stage_bytes(&self) -> u32 {
-        let Tile { rows, columns, .. } = self.tile;
-        let staged = self.needs.rows.filter(|_| !self.tile.folds_strips());
-        staged.map_or(0, |needs| rows * columns * needs.loaded)
+        if self.tile.streams_rows() { self.held_tile_bytes() } else { 0 }
     }
 
     /// Bytes of all of them.

@@ -109,11 +109,16 @@ pub(super) fn rings(tile: Tile, rows: &RowNeeds, chip: Sm90) -> Option<[u32; 2]>
     (1..=most).rev().find_map(ring)
 }
 
-/// Whether a given schedule says of its ring what it holds.
+/// Whether a given schedule says of its ring what it holds, and has one only where rows are streamed.
 pub(super) fn is_whole(schedule: &Sm90Schedule) -> bool {
-    let Some(rows) = schedule.needs.rows.filter(|_| schedule.tile.streams_rows()) else {
-        return true;
-    };
+    let tile = schedule.tile;
+    let Some(rows) = schedule.needs.rows else { return true };
+    if rows.multiple != 1 && rows.multiple != RowNeeds::side_by_side(tile) {
+        return false;
+    }
+    if !tile.streams_rows() {
+        return schedule.c_stages == 1;
+    }
     let whole = rows.streamed_columns(schedule.tile, schedule.c_stages);
     rows.passes > 0
         && rows.loaded > 0
@@ -152,7 +157,7 @@ pub(super) fn cycles(
     let each = f64::from(tile.row_elements() * schedule.needs.work)
         + CHUNK * f64::from(needs.traversals());
     let per_thread = chunks * each + needs.pass_instructions(tile.threads_per_row());
-    let l1 = needs.l1_cycles(waves * ctas * chunks * f64::from(tile.columns));
+    let l1 = needs.l1_cycles(waves * ctas * chunks * f64::from(tile.columns), needs.traversals());
     let instructions = waves * ctas * threads * per_thread;
     let computed = row_cost::executed(instructions, ctas * threads / 32.0, l1);
     let pass = PASS + PASS_WARP * threads / 32.0;

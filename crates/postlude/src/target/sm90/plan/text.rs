@@ -161,13 +161,13 @@ impl Needs {
         if !self.lists.is_empty() {
             writeln!(f, "    lists {}", self.lists.words())?;
         }
-        if let Some(RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns }) =
-            self.rows
-        {
+        if let Some(rows) = self.rows {
+            let RowNeeds { vector, loaded, moved, kept, least, .. } = rows;
+            let RowNeeds { vectors, passes, words, columns, multiple, .. } = rows;
             let remark = "# rows that threads hold";
             writeln!(
                 f,
-                "    held {vector} {loaded} {moved} {kept} {vectors} {passes} {words} {columns}  {remark}"
+                "    held {vector} {loaded} {moved} {kept} {least} {vectors} {passes} {words} {columns} {multiple}  {remark}"
             )?;
         }
         Ok(())
@@ -318,11 +318,21 @@ impl Knobs {
                 self.folds = FoldWords { rows, columns, scalars };
             }
             "held" => {
-                let [vector, loaded, moved, kept, vectors, passes, words, columns] =
+                let [vector, loaded, moved, kept, least, vectors, passes, words, columns, multiple] =
                     numbers(value)?;
-                let needs =
-                    RowNeeds { vector, loaded, moved, kept, vectors, passes, words, columns };
-                self.rows = (vector > 0).then_some(needs);
+                let needs = RowNeeds {
+                    vector,
+                    loaded,
+                    moved,
+                    kept,
+                    least,
+                    vectors,
+                    passes,
+                    words,
+                    columns,
+                    multiple,
+                };
+                self.rows = (vector > 0 && multiple > 0).then_some(needs);
                 self.rows?;
             }
             "epilogue_loads" => self.loads = Some(transfers(value)?),

@@ -1,8 +1,8 @@
 //! Partial results of a row that several threads hold: combined by shuffles, and where warps share a row, through shared
 //! memory.
 //!
-//! A warp's first lane writes its words, the threads of the CTA synchronise, and every warp reads the words of all and
-//! combines them by the same shuffles, so that all threads have the same bits. Buffers are used one after the other: a
+//! A warp's first lane writes its words, the threads of the CTA synchronise, and every thread combines the words of all in
+//! the same order, so that all have the same bits. Buffers are used one after the other: a
 //! warp writes to one again only after a barrier of another, at which all warps arrive that have read this one.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, Var};
@@ -15,7 +15,7 @@ use super::super::plan::Plan;
 use super::super::values::{Evaluator, State};
 use super::held::Holder;
 use super::shared_row::SharedRow;
-use super::states::{fold_threads, loaded};
+use super::states::{fold_stored, fold_threads};
 
 pub(super) struct RowExchange<'k, C> {
     k: Kernel<'k, C>,
@@ -76,8 +76,7 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
         reductions: &[Reduction],
         states: Vec<State<'k>>,
     ) -> Vec<State<'k>> {
-        let lanes = |states, threads| fold_threads(evaluator, reductions, states, threads);
-        let states = lanes(states, self.threads);
+        let states = fold_threads(evaluator, reductions, states, self.threads);
         let warps = self.threads / 32;
         if warps <= 1 {
             return states;
@@ -98,7 +97,6 @@ impl<'k, C: EpilogueChip> RowExchange<'k, C> {
         if let (Some(next), Some(turn)) = (self.turn, turn) {
             next.set(turn ^ 1);
         }
-        let from = at(self.row) + (self.lane & (warps - 1)) * 4;
-        lanes(loaded(k, reductions, from, self.word), warps)
+        fold_stored(evaluator, reductions, at(self.row), (warps, self.word))
     }
 }

@@ -9,8 +9,8 @@
 //! Neighbouring threads have neighbouring vectors, so that a warp's accesses are whole lines. Of a streamed row the CTAs of a
 //! cluster take chunks of a tile's columns by turns.
 
-use postlude_ptx::kernel::{Kernel, Reg};
-use postlude_ptx::types::{Pred, U32};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Reg};
+use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::target::sm90::plan::RowNeeds;
 
@@ -43,6 +43,8 @@ pub(super) struct Holder<'k> {
     pub(super) rank: Option<Reg<'k, U32>>,
     /// CTAs that share a row.
     blocks: u32,
+    /// Whether no vector lies beyond the last column.
+    exact: bool,
 }
 
 /// A thread's columns of a row.
@@ -53,7 +55,12 @@ pub(super) struct HeldRow<'k> {
     /// Whether the row is the problem's, where not every one is.
     pub(super) inside: Option<Reg<'k, Pred>>,
     pub(super) vectors: Vec<HeldVector<'k>>,
+    /// Their words, where registers hold them: of each tile operand and of each vector.
+    pub(super) words: RowWords<'k>,
 }
+
+/// The words of a row, of each tile operand and of each vector of it.
+pub(super) type RowWords<'k> = Vec<Vec<Vec<Reg<'k, B32>>>>;
 
 /// Columns side by side.
 #[derive(Clone, Copy)]
@@ -61,8 +68,18 @@ pub(super) struct HeldVector<'k> {
     /// The first column, and the one that is read: another where this one is beyond the last.
     pub(super) column: Reg<'k, U32>,
     pub(super) read: Reg<'k, U32>,
-    /// Whether they are the problem's.
-    pub(super) inside: Reg<'k, Pred>,
+    /// Whether they are the problem's, where not all are.
+    pub(super) inside: Option<Reg<'k, Pred>>,
+    /// What is read lies so many columns behind this one.
+    from: (Reg<'k, U32>, u32),
+}
+
+impl<'k> HeldVector<'k> {
+    /// Where it is read, or written where it is inside, in a row that begins here, whose elements have as many bytes.
+    pub(super) fn address(&self, start: GlobalPointer<'k>, bytes: u32) -> GlobalPointer<'k> {
+        let (first, behind) = self.from;
+        start.element(first, bytes).offset(i64::from(behind * bytes))
+    }
 }
 
 impl<'k> Holder<'k> {
@@ -96,6 +113,7 @@ impl<'k> Holder<'k> {
             lane: thread & (threads - 1),
             rank: (tile.cluster.blocks() > 1).then(|| k.cluster_rank()),
             blocks: tile.cluster.blocks(),
+            exact: needs.multiple > 1,
         }
     }
 
@@ -113,7 +131,7 @@ impl<'k> Holder<'k> {
         };
         let (batch, at) = self.batch_of(number);
         let first = place.mad(self.tile[1], self.lane * self.width);
-        HeldRow { batch, at, inside: None, vectors: self.vectors_from(first) }
+        HeldRow { batch, at, inside: None, vectors: self.vectors_from(first), words: Vec::new() }
     }
 
     /// The batch of a tile, and its number there.
@@ -130,9 +148,14 @@ impl<'k> Holder<'k> {
     /// A thread's vectors, of which the first begins at this column.
     fn vectors_from(&self, first: Reg<'k, U32>) -> Vec<HeldVector<'k>> {
         let vector = |number: u32| {
-            let column = first + number * self.threads * self.width;
-            let inside = column.lt(self.columns);
-            HeldVector { column, read: column.min(self.columns - self.width), inside }
+            let behind = number * self.threads * self.width;
+            let column = first + behind;
+            if self.exact {
+                return HeldVector { column, read: column, inside: None, from: (first, behind) };
+            }
+            let inside = Some(column.lt(self.columns));
+            let read = column.min(self.columns - self.width);
+            HeldVector { column, read, inside, from: (read, 0) }
         };
         (0..self.vectors).map(vector).collect()
     }
@@ -145,7 +168,7 @@ impl<'k> Holder<'k> {
     /// A row of a strip, or the last one beyond it.
     pub(super) fn strip_row(&self, row: Reg<'k, U32>, vectors: &[HeldVector<'k>]) -> HeldRow<'k> {
         let (at, inside) = (row.min(self.rows - 1), Some(row.lt(self.rows)));
-        HeldRow { batch: self.batch, at, inside, vectors: vectors.to_vec() }
+        HeldRow { batch: self.batch, at, inside, vectors: vectors.to_vec(), words: Vec::new() }
     }
 
     /// The thread's columns in the tile of this number.
@@ -167,6 +190,6 @@ impl<'k> Holder<'k> {
                 (row.min(self.rows - 1), Some(row.lt(self.rows)))
             }
         };
-        HeldRow { batch, at, inside, vectors: self.vectors_from(first) }
+        HeldRow { batch, at, inside, vectors: self.vectors_from(first), words: Vec::new() }
     }
 }

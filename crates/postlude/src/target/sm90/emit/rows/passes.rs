@@ -7,7 +7,8 @@ use crate::target::sm90::plan::{EpilogueTransfer, row_folds};
 use super::super::chip::EpilogueChip;
 use super::super::epilogue::store;
 use super::super::parameters::Destination;
-use super::super::values::{Environment, Evaluator, Place, State, Term};
+use super::super::values::{Environment, Place};
+use super::folds::Total;
 use super::held::HeldRow;
 use super::{Elements, RowKernel};
 
@@ -22,22 +23,23 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         elements: &mut Elements<'k>,
     ) {
         for (number, reductions) in row_folds(self.plan.program).into_iter().enumerate() {
-            let states = self.fold(row, environment, elements, reductions);
-            self.finish_pass(number, reductions, states, place, environment);
+            let totals = self.begin_totals(reductions);
+            self.fold_row(row, environment, elements, (reductions, &totals));
+            self.finish_pass((number, reductions), &totals, place, environment);
         }
     }
 
-    /// Adds what follows from a pass to the environment of its row, of which this thread has `states`.
+    /// Adds what follows from a pass to the environment of its row, of which this thread has a part.
     pub(super) fn finish_pass(
         &self,
-        number: usize,
-        reductions: &[Reduction],
-        states: Vec<State<'k>>,
+        (number, reductions): (usize, &[Reduction]),
+        totals: &[Total<'k>],
         place: &Place<'k>,
         environment: &mut Environment<'k>,
     ) {
         let (evaluator, program) = (self.evaluator(), self.plan.program);
-        let states = self.exchange.combine(&evaluator, number, reductions, states);
+        let states = totals.iter().map(|total| total.iter().map(|word| word.copy()).collect());
+        let states = self.exchange.combine(&evaluator, number, reductions, states.collect());
         for (reduction, state) in reductions.iter().zip(&states) {
             for one in program.members(*reduction) {
                 let value = evaluator.fold_finish(one, state, environment);
@@ -52,71 +54,6 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         } else if let Some(first) = reductions.first() {
             evaluator.extend_after_reductions(environment, first.scope, place);
         }
-    }
-
-    /// What a thread's elements add to the reductions of a pass.
-    fn fold(
-        &self,
-        row: &HeldRow<'k>,
-        environment: &Environment<'k>,
-        elements: &mut Elements<'k>,
-        reductions: &[Reduction],
-    ) -> Vec<State<'k>> {
-        let evaluator = self.evaluator();
-        let roots = reductions.iter().flat_map(|one| one.operands());
-        let only = self.missing(roots, &elements[0][0]);
-        let mut totals: Vec<State<'k>> = Vec::new();
-        for (number, elements) in elements.iter_mut().enumerate() {
-            self.compute((row, number), environment, elements, &only);
-            let fold = |one: &Reduction| {
-                Self::fold_vector(&evaluator, (row, number), environment, elements, *one)
-            };
-            let states: Vec<State<'k>> = reductions.iter().map(fold).collect();
-            self.forget(elements);
-            totals = if number == 0 {
-                states
-            } else {
-                let both = reductions.iter().zip(totals.iter().zip(&states));
-                both.map(|(one, (all, more))| evaluator.fold_both(*one, all, more)).collect()
-            };
-        }
-        totals
-    }
-
-    /// What one vector adds: nothing where it is beyond the last column.
-    fn fold_vector(
-        evaluator: &Evaluator<'_, 'k, C>,
-        (row, number): (&HeldRow<'k>, usize),
-        environment: &Environment<'k>,
-        elements: &[Environment<'k>],
-        reduction: Reduction,
-    ) -> State<'k> {
-        let terms = Self::terms(evaluator, (row, number), environment, elements, reduction);
-        let state = evaluator.fold_some(reduction, &terms);
-        let nothing = evaluator.fold_begin(reduction);
-        let words = state.into_iter().zip(nothing);
-        words.map(|(word, nothing)| word.select(nothing, row.vectors[number].inside)).collect()
-    }
-
-    /// The terms of a vector, as if it were inside.
-    pub(super) fn terms(
-        evaluator: &Evaluator<'_, 'k, C>,
-        (row, number): (&HeldRow<'k>, usize),
-        environment: &Environment<'k>,
-        elements: &[Environment<'k>],
-        reduction: Reduction,
-    ) -> Vec<Term<'k>> {
-        let vector = &row.vectors[number];
-        let term = |(place, element): (usize, &Environment<'k>)| -> Term<'k> {
-            let column = || vector.column + place as u32;
-            let term = evaluator.fold_term_of(element, reduction, || (row.batch, row.at, column()));
-            let number = (vector.column, place as u32);
-            match Evaluator::<C>::fold_takes(reduction, environment, number, || None) {
-                Some(counts) => evaluator.fold_where(reduction, term, counts),
-                None => term,
-            }
-        };
-        elements.iter().enumerate().map(term).collect()
     }
 
     /// Writes outputs along rows, by the first thread of each.

@@ -12,7 +12,7 @@ use crate::lower::Reduction;
 use super::super::chip::EpilogueChip;
 use super::super::plan::Plan;
 use super::super::values::{Evaluator, State};
-use super::states::{fold_threads, loaded};
+use super::states::fold_stored;
 
 /// Bytes of a word, and of a barrier.
 const WORD: u32 = 4;
@@ -70,8 +70,7 @@ impl<'k, C: EpilogueChip> SharedRow<'k, C> {
         });
         k.barrier_wait(barrier, parity);
         self.turn.set((turn + 1) & 3);
-        let from = words + (k.lane() & (self.blocks - 1)) * WORD;
-        fold_threads(evaluator, reductions, loaded(k, reductions, from, apart), self.blocks)
+        fold_stored(evaluator, reductions, words, (self.blocks, apart))
     }
 }
 

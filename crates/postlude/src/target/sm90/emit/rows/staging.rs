@@ -1,8 +1,8 @@
-//! Tiles on their way: each thread copies its own vectors of the next tiles to shared memory, and reads them from there.
+//! Chunks of rows on their way: each thread copies its own vectors of the next chunks to shared memory, and reads them from
+//! there.
 //!
 //! No thread reads what another one copied, so that no barrier is needed: a thread waits for its own copies. A slot has,
-//! piece by piece of up to 16 bytes, those of all threads side by side. A slot is filled again in the round after its
-//! thread has computed with what it held.
+//! piece by piece of up to 16 bytes, those of all threads side by side.
 
 use postlude_ptx::kernel::{Kernel, Reg, SharedAddress, Var};
 use postlude_ptx::types::{B32, Pred, U32};
@@ -23,9 +23,8 @@ pub(super) struct Staging<'k, C> {
     operands: Vec<Staged<'k>>,
     stages: u32,
     slot_bytes: u32,
-    /// The slot that is read, and the one that was read before, which is filled.
+    /// The slot that is read.
     slot: Var<'k, U32>,
-    before: Var<'k, U32>,
 }
 
 /// A tile operand in a slot.
@@ -54,39 +53,13 @@ impl<'k, C: EpilogueChip> Staging<'k, C> {
             Staged { input: *input, dtype, piece, pieces, all, start }
         };
         let operands = plan.program.tile_operands.iter().map(operand).collect();
-        let slot_bytes = schedule.held_stage_bytes();
         Staging {
             k,
             operands,
             stages: schedule.c_stages,
-            slot_bytes,
+            slot_bytes: schedule.held_stage_bytes(),
             slot: k.var(0),
-            before: k.var((schedule.c_stages - 1) * slot_bytes),
         }
-    }
-
-    /// Issues the copies of the first tiles, the first of which is there, the others perhaps.
-    pub(super) fn begin(
-        &self,
-        parameters: &Parameters<'k>,
-        row: impl Fn(u32) -> (HeldRow<'k>, Reg<'k, Pred>),
-    ) {
-        for stage in 0..self.stages - 1 {
-            let (row, exists) = row(stage);
-            self.copy(parameters, &row, self.k.imm(stage * self.slot_bytes), exists);
-        }
-    }
-
-    /// Issues the copies of a tile that is as many tiles ahead as there are other slots, if there is one, and waits for those of
-    /// the next tile.
-    pub(super) fn advance(
-        &self,
-        parameters: &Parameters<'k>,
-        row: &HeldRow<'k>,
-        exists: Reg<'k, Pred>,
-    ) {
-        self.copy(parameters, row, self.before.copy(), exists);
-        self.k.copy_async_wait(self.stages - 1);
     }
 
     fn copy(
@@ -102,7 +75,7 @@ impl<'k, C: EpilogueChip> Staging<'k, C> {
             let start = memory.element_of_row(k, (row.batch, row.at, row.at)).pointer();
             let slot = operand.start + slot;
             for (number, vector) in (0..).zip(&row.vectors) {
-                let from = start.element(vector.read, operand.dtype.bits() as u32 / 8);
+                let from = vector.address(start, operand.dtype.bits() as u32 / 8);
                 for piece in 0..operand.pieces {
                     let to = slot + (number * operand.pieces + piece) * operand.all;
                     let from = from.offset(i64::from(piece * operand.piece));
@@ -170,11 +143,5 @@ impl<'k, C: EpilogueChip> Staging<'k, C> {
             }
         });
         pieces.collect()
-    }
-
-    /// Goes on to the next slot: this one has been read.
-    pub(super) fn turn(&self) {
-        self.before.set(self.slot.get());
-        self.next_chunk();
     }
 }

@@ -7,14 +7,13 @@
 
 use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::modifier::Alignment;
-use postlude_ptx::types::{F32, U32};
+use postlude_ptx::types::U32;
 
 use crate::graph::Kind;
-use crate::lower::Reduction;
 use crate::target::sm90::plan::{EpilogueTransfer, row_folds};
 
 use super::super::chip::EpilogueChip;
-use super::super::values::{Environment, Evaluator, Place, State};
+use super::super::values::{Environment, Place};
 use super::held::HeldRow;
 use super::{Elements, RowKernel, shared_row};
 
@@ -47,7 +46,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             if shares { (k.cluster(), k.clusters()) } else { (k.block(), k.blocks()) };
         let ahead = Ahead { row: k.var(first), chunk: k.var(0) };
         let stream = Stream { ahead, chunks: self.holder.chunks(), step };
-        self.staging.begin_chunks(|| self.copy_ahead(&stream));
+        self.staging().begin_chunks(|| self.copy_ahead(&stream));
         if shares {
             shared_row::initialise(k, self.plan);
             k.cluster_sync(Alignment::Aligned);
@@ -76,7 +75,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         let tiles = self.holder.tiles;
         let (number, place) = (row.copy(), chunk.copy());
         let held = self.holder.chunk(number.min(tiles - 1), place);
-        self.staging.copy_chunk(self.parameters, &held, number.lt(tiles));
+        self.staging().copy_chunk(self.parameters, &held, number.lt(tiles));
         let next = place + 1;
         let wraps = next.ge(stream.chunks);
         chunk.set(k.imm(0).select(next, wraps));
@@ -91,7 +90,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         Traversal { first, last }: Traversal,
         visit: impl FnOnce(&HeldRow<'k>, &mut Elements<'k>),
     ) {
-        let (k, staging) = (self.k, &self.staging);
+        let (k, staging) = (self.k, self.staging());
         let begin = staging.chunk_slot();
         k.for_(0, stream.chunks, 1, |chunk| {
             if first {
@@ -130,72 +129,17 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         let traversal =
             |place: usize| Traversal { first: place == 0, last: place + 1 == traversals };
         for (pass, reductions) in folds.into_iter().enumerate() {
-            let states =
-                self.fold_chunks(stream, number, traversal(pass), (&environment, reductions));
-            self.finish_pass(pass, reductions, states, &place, &mut environment);
+            let totals = self.begin_totals(reductions);
+            self.traverse(stream, number, traversal(pass), |row, elements| {
+                self.fold_row(row, &environment, elements, (reductions, &totals));
+            });
+            self.finish_pass((pass, reductions), &totals, &place, &mut environment);
         }
         self.write_rows(&place, row, &environment);
         if visits {
             self.traverse(stream, number, traversal(traversals - 1), |row, elements| {
                 self.visit(row, &environment, elements);
             });
-        }
-    }
-
-    /// What a thread's elements of all chunks add to the reductions of a pass.
-    fn fold_chunks(
-        &self,
-        stream: &Stream<'k>,
-        number: Reg<'k, U32>,
-        traversal: Traversal,
-        (environment, reductions): (&Environment<'k>, &[Reduction]),
-    ) -> Vec<State<'k>> {
-        let (k, evaluator) = (self.k, self.evaluator());
-        let begin = |one: &Reduction| -> Vec<Var<'k, F32>> {
-            evaluator.fold_begin(*one).into_iter().map(|word| k.var(word)).collect()
-        };
-        let totals: Vec<Vec<Var<'k, F32>>> = reductions.iter().map(begin).collect();
-        self.traverse(stream, number, traversal, |row, elements| {
-            let roots = reductions.iter().flat_map(|one| one.operands());
-            let only = self.missing(roots, &elements[0][0]);
-            for (number, elements) in elements.iter_mut().enumerate() {
-                self.compute((row, number), environment, elements, &only);
-                for (one, total) in reductions.iter().zip(&totals) {
-                    let elements = (environment, &elements[..]);
-                    self.fold_into(&evaluator, (row, number), elements, *one, total);
-                }
-            }
-        });
-        let words = |total: Vec<Var<'k, F32>>| total.into_iter().map(Var::copy).collect();
-        totals.into_iter().map(words).collect()
-    }
-
-    /// Adds a vector's elements to a partial result: nothing where it is beyond the last column.
-    fn fold_into(
-        &self,
-        evaluator: &Evaluator<'_, 'k, C>,
-        (row, number): (&HeldRow<'k>, usize),
-        (environment, elements): (&Environment<'k>, &[Environment<'k>]),
-        reduction: Reduction,
-        total: &[Var<'k, F32>],
-    ) {
-        let vector = &row.vectors[number];
-        let before: State<'k> = total.iter().map(|word| word.copy()).collect();
-        let add = || {
-            let terms = Self::terms(evaluator, (row, number), environment, elements, reduction);
-            evaluator.fold_more(reduction, &before, &terms)
-        };
-        if reduction.is_pick() {
-            // One vector of a row has what is picked.
-            let picked = Evaluator::<C>::picked(reduction, environment);
-            let here = (picked - vector.column).lt(self.needs.vector) & vector.inside;
-            self.k.if_(here, || {
-                total.iter().zip(add()).for_each(|(word, new)| word.set(new));
-            });
-            return;
-        }
-        for ((word, new), old) in total.iter().zip(add()).zip(&before) {
-            word.set(new.select(*old, vector.inside));
         }
     }
 }

@@ -9,9 +9,7 @@
 //! Values along columns are computed once a unit, those along rows once for each of a thread's rows. A row beyond the last is
 //! read at the last, and what it would add is left out.
 
-use postlude_ptx::kernel::{Reg, Var};
-use postlude_ptx::modifier::LoadCache;
-use postlude_ptx::types::{B32, F32};
+use postlude_ptx::kernel::Var;
 
 use crate::graph::Kind;
 use crate::graph::fold::Words;
@@ -22,13 +20,8 @@ use super::super::chip::EpilogueChip;
 use super::super::epilogue::{StripResults, StripUnit};
 use super::super::values::{Environment, Place, State, Term};
 use super::RowKernel;
-use super::held::{HeldRow, HeldVector};
-
-/// The words of a row, of each tile operand and of each vector of it.
-type RowWords<'k> = Vec<Vec<Vec<Reg<'k, B32>>>>;
-
-/// What a thread has folded of one column.
-type Total<'k> = Vec<Var<'k, F32>>;
+use super::folds::Total;
+use super::held::{HeldRow, HeldVector, RowWords};
 
 /// What all rows of a unit have in common.
 struct Shared<'k> {
@@ -161,19 +154,5 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         let columns = shared.columns[number].as_deref();
         self.complete((row, number), environment, columns, &mut elements, &shared.only);
         elements
-    }
-
-    /// Issues the loads of a row.
-    fn load_row(&self, row: &HeldRow<'k>) -> RowWords<'k> {
-        let of_operand = |input| {
-            let memory = self.parameters.memory(input);
-            let start = memory.element_of_row(self.k, (row.batch, row.at, row.at)).pointer();
-            let of_vector = |vector: &HeldVector<'k>| {
-                let from = Self::address(memory.dtype, start, vector);
-                self.load_words(self.words(memory.dtype), from, LoadCache::ReadOnlyStreaming)
-            };
-            row.vectors.iter().map(of_vector).collect()
-        };
-        self.plan.program.tile_operands.iter().copied().map(of_operand).collect()
     }
 }

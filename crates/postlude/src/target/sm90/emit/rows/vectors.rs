@@ -1,6 +1,6 @@
 //! Neighbouring elements of a row as they lie in memory: words of 32 bits, loaded and stored up to 16 bytes at a time.
 
-use postlude_ptx::kernel::{GlobalPointer, Packed8, Reg};
+use postlude_ptx::kernel::{GlobalPointer, Kernel, Packed8, Reg};
 use postlude_ptx::modifier::LoadCache;
 use postlude_ptx::types::{B32, Pred};
 
@@ -12,7 +12,7 @@ use super::super::chip::EpilogueChip;
 use super::super::slot::half_of;
 use super::super::values::{Environment, Place, Value, byte_values, scale_code, word_value};
 use super::RowKernel;
-use super::held::{HeldRow, HeldVector};
+use super::held::{HeldRow, HeldVector, RowWords};
 
 /// Words of one access, and its bytes.
 const WORDS: usize = 4;
@@ -21,35 +21,53 @@ const BYTES: i64 = 16;
 const BYTE_PAIR: u32 = 0x40;
 const PAIR_OF_PAIRS: u32 = 0x5410;
 
+/// Emits instructions for what is inside, branches excepted.
+pub(super) fn where_inside<'k, C: EpilogueChip>(
+    k: Kernel<'k, C>,
+    inside: Option<Reg<'k, Pred>>,
+    body: impl FnOnce(),
+) {
+    match inside {
+        Some(inside) => k.when(inside, body),
+        None => body(),
+    }
+}
+
 impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
     /// Words of a vector.
     pub(super) fn words(&self, dtype: DType) -> usize {
         self.needs.vector as usize * dtype.bits() / 32
     }
 
-    /// Where a vector is that is read, or written where it is inside, in a row that begins here.
-    pub(super) fn address(
+    /// The words of a vector of a row that begins here.
+    fn load_vector(
+        &self,
         dtype: DType,
         start: GlobalPointer<'k>,
         vector: &HeldVector<'k>,
-    ) -> GlobalPointer<'k> {
-        start.element(vector.read, dtype.bits() as u32 / 8)
-    }
-
-    pub(super) fn load_words(
-        &self,
-        count: usize,
-        from: GlobalPointer<'k>,
         cache: LoadCache,
     ) -> Vec<Reg<'k, B32>> {
-        let k = self.k;
-        match count {
+        let (k, from) = (self.k, vector.address(start, dtype.bits() as u32 / 8));
+        match self.words(dtype) {
             1 => k.load_global::<B32, 1>(from, cache).to_vec(),
             2 => k.load_global::<B32, 2>(from, cache).to_vec(),
-            _ => (0..(count / WORDS) as i64)
+            count => (0..(count / WORDS) as i64)
                 .flat_map(|part| k.load_global::<B32, WORDS>(from.offset(part * BYTES), cache))
                 .collect(),
         }
+    }
+
+    /// Issues the loads of a row.
+    pub(super) fn load_row(&self, row: &HeldRow<'k>) -> RowWords<'k> {
+        let of_operand = |input| {
+            let memory = self.parameters.memory(input);
+            let start = memory.element_of_row(self.k, (row.batch, row.at, row.at)).pointer();
+            let of_vector = |vector: &HeldVector<'k>| {
+                self.load_vector(memory.dtype, start, vector, LoadCache::ReadOnlyStreaming)
+            };
+            row.vectors.iter().map(of_vector).collect()
+        };
+        self.plan.program.tile_operands.iter().copied().map(of_operand).collect()
     }
 
     /// Stores a vector where it is inside.
@@ -59,10 +77,10 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         start: GlobalPointer<'k>,
         vector: &HeldVector<'k>,
         words: &[Reg<'k, B32>],
-        inside: Reg<'k, Pred>,
+        inside: Option<Reg<'k, Pred>>,
     ) {
-        let (k, to) = (self.k, Self::address(dtype, start, vector));
-        k.when(inside, || match *words {
+        let (k, to) = (self.k, vector.address(start, dtype.bits() as u32 / 8));
+        where_inside(k, inside, || match *words {
             [word] => k.store_global(to, [word]),
             [low, high] => k.store_global(to, [low, high]),
             _ => {
@@ -148,8 +166,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             let memory = self.parameters.memory(input);
             let at = (row.batch, k.imm(0), vector.read);
             let start = memory.element_of_row(k, at).pointer();
-            let from = Self::address(memory.dtype, start, vector);
-            let words = self.load_words(self.words(memory.dtype), from, LoadCache::ReadOnly);
+            let words = self.load_vector(memory.dtype, start, vector, LoadCache::ReadOnly);
             let values = self.unpack_vector(memory.dtype, &words);
             let Some(id) = graph.input_node(input) else { continue };
             for (known, value) in known.iter_mut().zip(&values) {

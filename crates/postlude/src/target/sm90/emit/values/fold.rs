@@ -272,6 +272,9 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         state: State<'k>,
         bits: &[u32],
     ) -> State<'k> {
+        if reduction.sums_exponentials() {
+            return self.exponentials_of_lanes(reduction, &state, bits);
+        }
         bits.iter().fold(state, |state, bit| {
             let other = |word: &Reg<'k, F32>| self.k.shuffle(ShuffleMode::Butterfly, *word, *bit);
             let other: State<'k> = state.iter().map(other).collect();
