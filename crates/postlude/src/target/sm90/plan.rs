@@ -74,6 +74,7 @@ pub(crate) use schedule::Sm90Schedule;
 pub(crate) use shared_strides::SharedStrides;
 pub(crate) use slots::SLOT_ROWS;
 pub(crate) use strips::STRIP_ROWS;
+pub(crate) use strips::strip_results;
 pub(crate) use swapped::{K_PARTS, SWAPPED_COLUMNS, SWAPPED_REGISTERS};
 pub(crate) use text::renamed_words;
 pub(crate) use widened::{SPAN_BYTES, THREAD_BYTES, Widened, widened_operand, widens};

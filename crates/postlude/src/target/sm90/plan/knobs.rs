@@ -72,7 +72,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ("short_rows", mainloop.is_none_or(|it| [0, 8, 16, 32].contains(&it.short_rows))),
         ("rounds", rounds_fit),
         ("held", tile.holds_rows() == schedule.needs.rows.is_some()),
-        ("folds", !tile.holds_rows() || tile.folds_strips() == (schedule.needs.folds.columns > 0)),
+        ("folds", !tile.holds_rows() || tile.folds_strips() == schedule.needs.folds.of_strips()),
         ("c_stages", streamed::is_whole(schedule)),
         ("kernel", tile.is_by_elements() == schedule.needs.by_elements),
         ("copied_bytes", schedule.needs.copied_bytes == 0 || schedule.needs.by_elements),

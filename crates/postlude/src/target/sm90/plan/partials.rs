@@ -24,6 +24,11 @@ impl FoldWords {
         }
     }
 
+    /// Whether strips are folded, where threads hold rows: to columns or to scalars.
+    pub(crate) fn of_strips(self) -> bool {
+        self.columns + self.scalars > 0
+    }
+
     /// Whether anything is folded.
     pub(crate) fn any(self) -> bool {
         self != FoldWords::default()

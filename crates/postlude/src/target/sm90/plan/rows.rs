@@ -16,7 +16,7 @@ use super::partials::FoldWords;
 use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
 use super::row_needs::RowNeeds;
 use super::streamed::STREAMED_TILES;
-use super::strips::{STRIP_TILES, folds_columns};
+use super::strips::{STRIP_TILES, strip_results};
 
 /// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, and longer rows.
 pub(super) const ROW_TILES: [Tile; 30] = [
@@ -75,7 +75,7 @@ impl RowNeeds {
     ) -> Option<RowNeeds> {
         let graph = program.graph();
         let sizes = [problem.batch, problem.rows, problem.product_columns()];
-        let strips = folds_columns(program);
+        let strips = strip_results(program).is_some();
         let of_rows = program.reductions.iter().all(|one| is_of_row(*one))
             && graph.outputs().iter().all(|output| is_written(program, output));
         let suits = needs.mainloop.is_none()
@@ -137,7 +137,7 @@ impl RowNeeds {
 impl Needs {
     /// Whether threads hold the rows of a tile.
     pub(super) fn holds(&self, tile: Tile) -> bool {
-        tile.folds_strips() == (self.folds.columns > 0)
+        tile.folds_strips() == self.folds.of_strips()
             && self.rows.is_some_and(|rows| rows.fit(tile, self.work))
             && code_lines(tile, self, tile.columns) <= MOST_LINES
     }

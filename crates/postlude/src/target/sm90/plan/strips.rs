@@ -47,25 +47,27 @@ const ELEMENT: f64 = 3.0;
 const COMBINING: u32 = 8;
 const ISSUED: f64 = 100.0;
 
-/// Whether all that a program does is to fold columns whole, and to compute vectors along columns from that.
-pub(super) fn folds_columns(program: &TileProgram) -> bool {
+/// What a program's results are, where all that it does is to fold columns whole or all elements, and to compute vectors along
+/// columns or scalars from that.
+pub(crate) fn strip_results(program: &TileProgram) -> Option<Kind> {
     let graph = program.graph();
-    let columns = ReductionScope { kind: Kind::AlongColumns, batches: Batches::Each };
-    let of_column = |one: &Reduction| {
-        one.is_of_elements() && one.scope == columns && !one.repeated && !one.is_pick()
+    let kind = program.reductions.first()?.scope.kind;
+    let scope = ReductionScope { kind, batches: Batches::Each };
+    let folds = |one: &Reduction| {
+        one.is_of_elements() && one.scope == scope && !one.repeated && !one.is_pick()
     };
     let follows = |output: &Output| {
-        let axes = graph.space().axes(&output.dims).map(Axes::kind);
-        axes == Some(Kind::AlongColumns)
+        graph.space().axes(&output.dims).map(Axes::kind) == Some(kind)
             && program.after_reductions[output.value.index()]
             && program.output_run(output) == 1
             && !program.is_shared(output)
     };
-    graph.space().batch.is_empty()
+    let suits = matches!(kind, Kind::AlongColumns | Kind::Scalar)
+        && graph.space().batch.is_empty()
         && program.row_passes.is_empty()
-        && !program.reductions.is_empty()
-        && program.reductions.iter().all(of_column)
-        && graph.outputs().iter().all(follows)
+        && program.reductions.iter().all(folds)
+        && graph.outputs().iter().all(follows);
+    suits.then_some(kind)
 }
 
 impl RowNeeds {
@@ -126,13 +128,17 @@ pub(super) fn cycles(
     let pieces = 1.0 + PIECE_BYTES / (f64::from(tile.columns) * loaded);
     let idle = waves * ctas / (units * strips);
     let moved = rows * columns * loaded * pieces * idle / (Sm90::MEMORY_BYTES * in_flight);
-    let work = f64::from(schedule.needs.work.saturating_sub(COMBINING)) + ELEMENT;
+    let combining = if schedule.needs.folds.columns > 0 { COMBINING } else { 0 };
+    let work = f64::from(schedule.needs.work.saturating_sub(combining)) + ELEMENT;
     let resident = (ctas / processors).ceil();
     let all = waves * turns * resident * turn * f64::from(tile.columns);
     let computed = all * work / ISSUED;
+    let folds = schedule.needs.folds;
     let groups = f64::from(schedule.threads() / tile.columns);
-    let words = f64::from(schedule.needs.folds.columns);
-    let gathered = (units * words / (groups * AT_ONCE)).ceil() * GATHERED;
+    let of_columns = units * f64::from(folds.columns) / (groups * AT_ONCE);
+    let of_all = units * strips * f64::from(folds.scalars);
+    let of_all = of_all / (f64::from(schedule.threads()) * AT_ONCE);
+    let gathered = (of_columns.ceil() + of_all.ceil()) * GATHERED;
     // A CTA computes while others of its SM load.
     LATENCY + moved.max(computed) + moved.min(computed) / resident + gathered
 }

@@ -1,7 +1,7 @@
 //! The results of a strip's columns: warps combine what they folded of a unit's rows, units leave it in the workspace, and the
-//! last CTA of a strip to arrive finishes the strip.
+//! last CTA of a strip to arrive finishes the strip. Scalars are the results of all strips, which the last CTA of all finishes.
 //!
-//! In: what each thread has folded of its columns. Out: stored vectors. A column's partial results are combined in the order of
+//! In: what each thread has folded of its columns. Out: stored vectors or scalars. A column's partial results are combined in the order of
 //! warps and units, whichever CTA does it. As everywhere in the workspace, words say themselves whether they are written, so that
 //! an arrival needs no fence.
 
@@ -10,8 +10,8 @@ use postlude_ptx::modifier::{self, Order, Scope};
 use postlude_ptx::types::{F32, U32};
 
 use crate::graph::Kind;
-use crate::lower::{Batches, ReductionScope};
-use crate::target::sm90::plan::STRIP_ROWS;
+use crate::lower::{Batches, Reduction, ReductionScope};
+use crate::target::sm90::plan::{STRIP_ROWS, strip_results};
 
 use super::super::chip::EpilogueChip;
 use super::super::fragment::Fragment;
@@ -35,6 +35,8 @@ pub(crate) struct StripResults<'a, 'k, C> {
     strips: Reg<'k, U32>,
     shared: SharedAddress<'k>,
     thread: Reg<'k, U32>,
+    /// What the results are: values along columns, or scalars.
+    kind: Kind,
 }
 
 /// A CTA's share of the rows of a strip.
@@ -56,7 +58,11 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
         let units = at_once.max(1).min(most).max(least);
         let tiles = [units, strips];
         let workspace = Workspace { evaluator, tiles, workers: None, finishes_later: false };
+        let Some(kind) = strip_results(plan.program) else {
+            panic!("compiler bug: strips of another program")
+        };
         StripResults {
+            kind,
             evaluator,
             reductions: Reductions(plan.program),
             workspace,
@@ -101,7 +107,7 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
 
     /// The reductions, each with the number of its first register among those of all.
     fn numbered(&self) -> impl Iterator<Item = Numbered> + 'a {
-        self.reductions.of(Kind::AlongColumns).scan(0, |next, (_, reduction)| {
+        self.reductions.of(self.kind).scan(0, |next, (_, reduction)| {
             let first = *next;
             *next += reduction.registers();
             Some((first, reduction))
@@ -112,15 +118,12 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
     /// and finishes the strip where all others have.
     pub(crate) fn add(&self, unit: &StripUnit<'k>, states: Vec<Vec<State<'k>>>) {
         let k = self.evaluator.k;
+        if self.kind == Kind::Scalar {
+            return self.add_scalars(unit, states);
+        }
         self.share(states);
         k.sync();
-        k.if_(self.thread.eq(0), || {
-            let to = self.workspace.counter(unit.strip);
-            let increment = modifier::Reduction::Increment;
-            let (order, scope) = (Order::Relaxed, Scope::Gpu);
-            let before = k.atomic::<U32>(increment, order, scope, to, unit.units - 1);
-            k.store_shared(self.shared, [before]);
-        });
+        k.if_(self.thread.eq(0), || self.arrive(unit.strip, unit.units - 1));
         let index = self.index(unit);
         let own = self.thread & (self.width() - 1);
         let column = unit.strip.mad(self.width(), own);
@@ -139,6 +142,90 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
             // The next unit's words come to the same memory.
             k.sync();
         });
+    }
+
+    /// Counts the CTA among those that have arrived, and says in shared memory how many had, of which the last is this one's number.
+    fn arrive(&self, counter: Reg<'k, U32>, last: Reg<'k, U32>) {
+        let k = self.evaluator.k;
+        let (increment, to) = (modifier::Reduction::Increment, self.workspace.counter(counter));
+        let before = k.atomic::<U32>(increment, Order::Relaxed, Scope::Gpu, to, last);
+        k.store_shared(self.shared, [before]);
+    }
+
+    /// The same for scalars: a CTA's words are of all its columns, and the last CTA of all finishes them.
+    fn add_scalars(&self, unit: &StripUnit<'k>, states: Vec<Vec<State<'k>>>) {
+        let (k, index) = (self.evaluator.k, self.index(unit));
+        let of_thread = self.numbered().zip(states);
+        let of_thread = of_thread.map(|((_, one), columns)| self.evaluator.fold_all(one, &columns));
+        self.share_scalars(of_thread.collect());
+        k.sync();
+        let last = unit.units * self.strips - 1;
+        k.if_(self.thread.eq(0), || {
+            let number = unit.strip.mad(unit.units, unit.number);
+            let all = self.reductions.of(self.kind).zip(self.shared_scalars());
+            for (one, (_, state)) in all {
+                self.workspace.write(one, index, (number, ResultOf::Scalar), &state);
+            }
+            self.arrive(k.imm(0), last);
+        });
+        k.sync();
+        let before = k.load_shared::<U32, 1>(self.shared)[0];
+        k.if_(before.eq(last), || {
+            let parts = Parts {
+                count: last + 1,
+                apart: self.workspace.apart(self.kind, index),
+                first: self.thread,
+                step: self.evaluator.plan.schedule.threads(),
+            };
+            let gather = |one| self.workspace.gather(one, index, ResultOf::Scalar, parts);
+            self.share_scalars(self.reductions.of(self.kind).map(gather).collect());
+            k.sync();
+            k.if_(self.thread.eq(0), || {
+                let scope = ReductionScope { kind: self.kind, batches: Batches::Each };
+                let (zero, batch) = (k.imm(0), index.batch);
+                let at = (self.evaluator.parameters.batch_dims.batch(batch), zero, zero);
+                let place = Place { at, inside: None };
+                let known = environment(&self.evaluator, scope.kind, &place);
+                store_outputs(&self.evaluator, scope, &place, known, &self.shared_scalars());
+            });
+            // The next unit's words come to the same memory.
+            k.sync();
+        });
+    }
+
+    /// Where the words begin that warps have of a scalar's word.
+    fn scalar_place(&self, word: u32) -> SharedAddress<'k> {
+        self.shared + (word * (self.evaluator.plan.schedule.threads() / 32) * 4 + FLAG_BYTES)
+    }
+
+    /// The lanes of each warp combine what they have of each reduction, and one writes it.
+    fn share_scalars(&self, states: Vec<State<'k>>) {
+        let k = self.evaluator.k;
+        let fold = |((first, one), state)| {
+            (first, self.evaluator.fold_lanes(one, state, &Fragment::WARP_BITS))
+        };
+        let all: Vec<(u32, State<'k>)> = self.numbered().zip(states).map(fold).collect();
+        k.if_((self.thread & 31).eq(0), || {
+            for (first, state) in &all {
+                for (word, value) in (*first..).zip(state) {
+                    k.store_shared(self.scalar_place(word) + (self.thread >> 5) * 4, [*value]);
+                }
+            }
+        });
+    }
+
+    /// What all warps have together of each reduction.
+    fn shared_scalars(&self) -> Vec<(Reduction, State<'k>)> {
+        let warps = self.evaluator.plan.schedule.threads() / 32;
+        let load = |word: u32, warp: u32| {
+            self.evaluator.k.load_shared::<F32, 1>(self.scalar_place(word) + warp * 4)[0]
+        };
+        let whole = |(first, one): Numbered| {
+            let of = |warp| (first..first + one.registers()).map(|word| load(word, warp)).collect();
+            let states: Vec<State<'k>> = (0..warps).map(of).collect();
+            (one, self.evaluator.fold_all(one, &states))
+        };
+        self.numbered().map(whole).collect()
     }
 
     /// Runs `body` in one thread of each column.

@@ -6,7 +6,7 @@
 //! wait is always for the same number of groups.
 
 use postlude_ptx::kernel::{Reg, Var};
-use postlude_ptx::modifier::Alignment;
+use postlude_ptx::modifier::{Alignment, ArriveOrder};
 use postlude_ptx::types::U32;
 
 use crate::graph::Kind;
@@ -46,10 +46,14 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             if shares { (k.cluster(), k.clusters()) } else { (k.block(), k.blocks()) };
         let ahead = Ahead { row: k.var(first), chunk: k.var(0) };
         let stream = Stream { ahead, chunks: self.holder.chunks(), step };
+        if shares {
+            // A fence of its own orders the barriers: an arrival that releases would wait for all copies.
+            shared_row::initialise(k, self.plan);
+            k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
+        }
         self.staging().begin_chunks(|| self.copy_ahead(&stream));
         if shares {
-            shared_row::initialise(k, self.plan);
-            k.cluster_sync(Alignment::Aligned);
+            k.cluster_wait(Alignment::Aligned);
         }
         let shared = self.shared_scalars();
         let number = k.var(first);
@@ -65,7 +69,8 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         );
         if shares {
             // Words may be on their way to a CTA until all have read theirs.
-            k.cluster_sync(Alignment::Any);
+            k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Any);
+            k.cluster_wait(Alignment::Any);
         }
     }
 

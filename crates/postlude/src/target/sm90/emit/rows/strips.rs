@@ -9,12 +9,13 @@
 //! Values along columns are computed once a unit, those along rows once for each of a thread's rows. A row beyond the last is
 //! read at the last, and what it would add is left out.
 
-use postlude_ptx::kernel::Var;
+use postlude_ptx::kernel::{Reg, Var};
+use postlude_ptx::types::F32;
 
 use crate::graph::Kind;
 use crate::graph::fold::Words;
 use crate::lower::Reduction;
-use crate::target::sm90::plan::STRIP_ROWS;
+use crate::target::sm90::plan::{STRIP_ROWS, strip_results};
 
 use super::super::chip::EpilogueChip;
 use super::super::epilogue::{StripResults, StripUnit};
@@ -50,8 +51,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
     /// What a thread's elements of a unit give, for each reduction of each column.
     fn fold_unit(&self, unit: &StripUnit<'k>, scalars: Environment<'k>) -> Vec<Vec<State<'k>>> {
         let (k, evaluator, rows) = (self.k, self.evaluator(), self.plan.schedule.tile.rows);
-        let reductions: Vec<Reduction> =
-            self.plan.program.reductions_of(Kind::AlongColumns).collect();
+        let reductions: Vec<Reduction> = self.plan.program.reductions.clone();
         let vectors = self.holder.strip(unit.strip);
         let only = self.missing(reductions.iter().flat_map(|one| one.operands()), &scalars);
         let first = self.holder.strip_row(k.imm(0), &vectors);
@@ -72,10 +72,22 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
                 rows.map(|row| self.holder.strip_row(row, &shared.vectors)).collect();
             self.fold_some(&shared, &rows, &totals);
         });
-        let states = |columns: Vec<Total<'k>>| {
-            columns.into_iter().map(|total| total.into_iter().map(Var::copy).collect()).collect()
+        // A scalar is of the problem's columns alone; those beyond the last have no results of their own.
+        let counted = strip_results(self.plan.program) == Some(Kind::Scalar);
+        let state = |one: &Reduction, column: usize, total: Total<'k>| -> State<'k> {
+            let inside = shared.vectors[column / self.needs.vector as usize].inside;
+            let words = total.into_iter().map(Var::copy).zip(evaluator.fold_begin(*one));
+            let word = |(word, nothing): (Reg<'k, F32>, Reg<'k, F32>)| match inside {
+                Some(inside) if counted => word.select(nothing, inside),
+                _ => word,
+            };
+            words.map(word).collect()
         };
-        totals.into_iter().map(states).collect()
+        let states = |(one, columns): (&Reduction, Vec<Total<'k>>)| {
+            let all = columns.into_iter().enumerate();
+            all.map(|(column, total)| state(one, column, total)).collect()
+        };
+        shared.reductions.iter().zip(totals).map(states).collect()
     }
 
     /// Loads some rows, and adds their elements.
