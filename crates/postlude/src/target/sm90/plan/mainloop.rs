@@ -29,6 +29,8 @@ pub(crate) struct Mainloop {
     pub(crate) products: u32,
     /// Rows of A that are loaded where it has few; 0 for a tile's.
     pub(crate) short_rows: u32,
+    /// Whether K ends with half a span of narrow elements.
+    pub(crate) half_spans: bool,
     /// Whether rows are cut into segments, whose ends are known on the device only.
     pub(crate) segmented: bool,
     /// Whether the K of a batch is a segment, known on the device only.
@@ -51,14 +53,18 @@ impl Mainloop {
         let [element, _] = OperandElement::of_product(graph);
         let scaling = Scaling::of(graph);
         let accumulation = graph.product(ProductId::FIRST).accumulation;
+        let operands = operand_loads(graph, problem, placements);
+        let narrow = operands.iter().find_map(|load| load.narrow_bits());
+        let span = narrow.map_or(1, |bits| (SPAN_BYTES * 8 / bits) as usize);
         Some(Mainloop {
-            operands: operand_loads(graph, problem, placements),
+            operands,
             operand_bytes: element.bytes(),
             split: element.is_split(),
             promoted: accumulation == Accumulation::Promoted || scaling.count() > 0,
             scaling,
             products: program.products(),
             short_rows: if problem.segmented { 0 } else { short_rows(problem.rows) },
+            half_spans: !problem.inner.is_multiple_of(span),
             segmented: graph.ends().is_some(),
             ragged: graph.contraction_ends().is_some(),
             masked: graph.row_counts().is_some(),
@@ -70,7 +76,8 @@ impl Mainloop {
     pub(crate) fn plain() -> Mainloop {
         let (operands, operand_bytes) = ([OperandLoad::TmaKMajor; 2], 2);
         let (split, promoted, scaling) = (false, false, Scaling::default());
-        let (products, short_rows, [segmented, ragged, masked]) = (1, 0, [false; 3]);
+        let (products, short_rows, half_spans) = (1, 0, false);
+        let [segmented, ragged, masked] = [false; 3];
         Mainloop {
             operands,
             operand_bytes,
@@ -79,6 +86,7 @@ impl Mainloop {
             scaling,
             products,
             short_rows,
+            half_spans,
             segmented,
             ragged,
             masked,

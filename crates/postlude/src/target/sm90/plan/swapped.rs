@@ -64,11 +64,14 @@ impl Sm90Schedule {
         self.swapped_rows() * STAGE_ROW_BYTES
     }
 
-    /// Bytes of narrow rows of B in such a stage; many rows of A leave room for few stages unless these have less of K.
+    /// Bytes of narrow rows of B in such a stage: of half a span where K ends with one, and where many rows of A would leave room
+    /// for few stages.
     pub(crate) fn swapped_span_bytes(&self) -> u32 {
-        let four = |mainloop: &Mainloop| mainloop.operands[1] == OperandLoad::Widened4;
-        let many = self.short_rows().is_none() && self.needs.mainloop.as_ref().is_some_and(four);
-        if many { SPAN_BYTES / 2 } else { SPAN_BYTES }
+        let halves = |mainloop: &Mainloop| {
+            let four = mainloop.operands[1] == OperandLoad::Widened4;
+            mainloop.half_spans || four && self.short_rows().is_none()
+        };
+        if self.needs.mainloop.as_ref().is_some_and(halves) { SPAN_BYTES / 2 } else { SPAN_BYTES }
     }
 
     /// Parts of such a stage's K with 64 elements each.

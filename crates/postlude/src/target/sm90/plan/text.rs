@@ -115,6 +115,9 @@ impl Needs {
             if mainloop.short_rows > 0 {
                 writeln!(f, "    short_rows {}", mainloop.short_rows)?;
             }
+            if mainloop.half_spans {
+                writeln!(f, "    half_spans 1")?;
+            }
             if mainloop.segmented {
                 writeln!(f, "    segmented 1  # rows of a batch are a segment")?;
             }
@@ -175,7 +178,7 @@ impl Needs {
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 35] = [
+const NUMBERS: [&str; 36] = [
     "swap_ab",
     "ctas",
     "segmented",
@@ -184,6 +187,7 @@ const NUMBERS: [&str; 35] = [
     "promoted",
     "split",
     "short_rows",
+    "half_spans",
     "math_warpgroups",
     "split_k",
     "split_k_slices",
@@ -429,6 +433,7 @@ impl Knobs {
             promoted: given("promoted").unwrap_or(0) > 0,
             split: given("split").unwrap_or(0) > 0,
             short_rows: given("short_rows").unwrap_or(0),
+            half_spans: given("half_spans").unwrap_or(0) > 0,
             scaling: self.scaling,
             products,
             segmented: given("segmented").unwrap_or(0) > 0,
