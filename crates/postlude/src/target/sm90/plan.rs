@@ -32,6 +32,7 @@ mod reuse;
 mod row_copies;
 mod row_cost;
 mod row_needs;
+mod row_work;
 mod rows;
 mod scaling;
 mod schedule;

@@ -65,7 +65,7 @@ fn strips_say_what_they_fold() {
         ("folds", "0 0 0"),
         ("folds", "0 2 0"),
         ("ctas", "9"),
-        ("held", "8 2 2 0 0 0 2 0"),
+        ("held", "8 2 2 0 0 0 0 2 0 1"),
     ] {
         let other = own.with(knob, value).expect("it reads");
         assert!(planning.accept(&other).is_err(), "{knob} {value}");

@@ -8,8 +8,8 @@ use crate::problem::Problem;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::chip::Sm90;
-use super::row_cost;
 use super::row_needs::{CTA_BYTES, MOST_THREADS, RowNeeds};
+use super::row_work::executed;
 use super::schedule::Sm90Schedule;
 
 /// Rows of 256 and of 512 threads, shared by as many CTAs.
@@ -159,7 +159,7 @@ pub(super) fn cycles(
     let per_thread = chunks * each + needs.pass_instructions(tile.threads_per_row());
     let l1 = needs.l1_cycles(waves * ctas * chunks * f64::from(tile.columns), needs.traversals());
     let instructions = waves * ctas * threads * per_thread;
-    let computed = row_cost::executed(instructions, ctas * threads / 32.0, l1);
+    let computed = executed(instructions, ctas * threads / 32.0, l1);
     let pass = PASS + PASS_WARP * threads / 32.0;
     let passes = f64::from(needs.passes) * pass;
     let ahead = if needs.stays() { slots - chunks } else { slots };
