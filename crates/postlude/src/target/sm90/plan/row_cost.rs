@@ -14,6 +14,8 @@ use super::{streamed, strips};
 /// Bytes in flight for which an SM gets its part of what memory moves, and more for each pass, in which a CTA loads nothing.
 const IN_FLIGHT: f64 = 32.0 * 1024.0;
 const IN_PASS: f64 = 2.0 * 1024.0;
+/// Instructions of an element for what each pass computes again.
+const AGAIN: u32 = 2;
 /// Instructions of a thread for each tile.
 const TILE: f64 = 43.0;
 /// How much of a CTA's own loads and computations do not overlap.
@@ -44,7 +46,8 @@ pub(super) fn cycles(
     let waves = tiles / grid;
     let threads = f64::from(schedule.threads());
     // What lies beyond the edges is computed, but not moved.
-    let per_thread = f64::from(tile.row_elements() * schedule.needs.work)
+    let again = if needs.keeps(tile) { 0 } else { AGAIN * needs.passes };
+    let per_thread = f64::from(tile.row_elements() * (schedule.needs.work + again))
         + TILE
         + needs.pass_instructions(tile.threads_per_row());
     let resident = (grid / processors).max(1.0);

@@ -26,7 +26,7 @@ pub(crate) struct RowNeeds {
 }
 
 /// The most registers of a thread for values that could be computed again.
-const MOST_KEPT: u32 = 32;
+const MOST_KEPT: u32 = 40;
 /// Registers of a thread beside the elements that wait: addresses, counters, values of a row, what is being computed; the
 /// least that ptxas compiles softmax of a row in. More for vectors along columns: of a chunk, and for each vector of a
 /// thread beside an edge; and for long computations: each instruction beyond this many.
@@ -111,6 +111,7 @@ impl RowNeeds {
         self.longest(tile) >= self.columns.max(1)
             && tile.row_elements() > 0
             && tile.row_elements().is_multiple_of(self.vector)
+            && (self.columns > 0 || tile.columns.is_power_of_two())
             && self.ctas(tile, work) > 0
     }
 }

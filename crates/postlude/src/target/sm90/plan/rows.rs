@@ -18,8 +18,9 @@ use super::row_needs::RowNeeds;
 use super::streamed::STREAMED_TILES;
 use super::strips::{STRIP_TILES, strip_results};
 
-/// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, and longer rows.
-pub(super) const ROW_TILES: [Tile; 30] = [
+/// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, longer rows, and rows of other usual lengths, which no
+/// vector goes beyond.
+pub(super) const ROW_TILES: [Tile; 40] = [
     rows(1, 8192, 1),
     rows(1, 4096, 1),
     rows(1, 2048, 1),
@@ -50,6 +51,16 @@ pub(super) const ROW_TILES: [Tile; 30] = [
     rows(1, 16384, 4),
     rows(1, 16384, 8),
     rows(1, 32768, 8),
+    rows(4, 768, 1),
+    rows(2, 1536, 1),
+    rows(1, 2560, 1),
+    rows(1, 3072, 1),
+    rows(1, 5120, 1),
+    rows(1, 6144, 2),
+    rows(1, 7168, 2),
+    rows(1, 10240, 2),
+    rows(1, 12288, 4),
+    rows(1, 14336, 4),
 ];
 
 /// All tiles of row kernels.
