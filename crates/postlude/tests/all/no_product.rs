@@ -371,6 +371,9 @@ fn held_rows_run_with_any_ctas_that_fit() {
         ("tile", "0 x 512 x 0"),
         ("tile", "8 x 256 x 0"),
         ("held", "4 2 4 1 1 0 2 1 512 1"),
+        // Not all of its columns are the problem's, and a tile has no multiple of these.
+        ("held", "8 2 4 1 1 0 2 1 512 512"),
+        ("held", "8 2 4 1 1 0 2 1 512 8"),
         ("math_warpgroups", "0"),
     ] {
         let other = own.with(knob, value).expect("it reads");

@@ -342,16 +342,19 @@ mod tests {
 
     const SOFTMAX: &str = "kernel k(X: bf16[M, N]) -> D: bf16[M, N] { D = softmax(X, N) }";
     const NORM: &str = "kernel k(X: bf16[M, N], R: bf16[M, N], g: f32[N]) -> (D: bf16[M, N], S: f32[M, N]) { S = X + R; D = rms_norm(S, N, 1e-5) * g }";
+    const LOSS: &str = "kernel k(X: bf16[M, N]) -> l: f32[M] { l = logsumexp(X, N) }";
     const SUMS: &str = "kernel k(X: f32[M, N]) -> s: f32[M] { s = sum(X, N) }";
     const COLUMNS: &str = "kernel k(X: f32[M, N]) -> s: f32[N] { s = sum(X, M) }";
 
     #[test]
-    fn one_float_of_an_element_waits_for_softmax_and_none_for_norms_and_sums() {
-        let kept = |source| needs(source, 4096).rows.map(|rows| (rows.kept, rows.vector));
-        assert_eq!(kept(SOFTMAX), Some((1, 8)));
-        assert_eq!(kept(NORM), Some((0, 4)));
-        assert_eq!(kept(SUMS), Some((0, 4)));
-        assert_eq!(kept(COLUMNS), Some((0, 4)));
+    fn one_float_of_an_element_waits_for_softmax_and_losses_and_norms_may_compute_it_again() {
+        let of = |rows: RowNeeds| (rows.kept, rows.least, rows.vector);
+        let kept = |source| needs(source, 4096).rows.map(of);
+        assert_eq!(kept(SOFTMAX), Some((1, 1, 8)));
+        assert_eq!(kept(NORM), Some((1, 0, 4)));
+        assert_eq!(kept(LOSS), Some((1, 0, 8)));
+        assert_eq!(kept(SUMS), Some((0, 0, 4)));
+        assert_eq!(kept(COLUMNS), Some((0, 0, 4)));
     }
 
     #[test]

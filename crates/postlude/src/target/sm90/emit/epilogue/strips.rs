@@ -202,7 +202,7 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
     fn share_scalars(&self, states: Vec<State<'k>>) {
         let k = self.evaluator.k;
         let fold = |((first, one), state)| {
-            (first, self.evaluator.fold_lanes(one, state, &Fragment::WARP_BITS))
+            (first, self.evaluator.fold_lanes(one, state, Fragment::WARP_BITS))
         };
         let all: Vec<(u32, State<'k>)> = self.numbered().zip(states).map(fold).collect();
         k.if_((self.thread & 31).eq(0), || {

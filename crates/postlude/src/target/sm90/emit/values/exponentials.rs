@@ -31,13 +31,11 @@ pub(crate) struct Below<'a, 'k, C> {
 impl<'k, C: EpilogueChip> Below<'_, 'k, C> {
     /// The exponential of a term, but for the factor of the sum.
     pub(crate) fn exp(&self, term: Reg<'k, F32>) -> Reg<'k, F32> {
-        match self.scaled {
-            Some([scale, shift, _]) => term.fma(scale, shift).approx(Approx::Ex2Flush),
-            None => {
-                let below = term - self.base;
-                self.evaluator.unary_float(Unary::Exp, self.accuracy, below).float()
-            }
+        if let Some([scale, shift, _]) = self.scaled {
+            return term.fma(scale, shift).approx(Approx::Ex2Flush);
         }
+        let below = term - self.base;
+        self.evaluator.unary_float(Unary::Exp, self.accuracy, below).float()
     }
 
     /// The sum of what `exp` gave.
