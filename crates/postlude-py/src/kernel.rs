@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use postlude::check::{self, Bindings, Bound as Binding};
 use postlude::plan::ScheduleTextError;
 use postlude::target::Schedule;
-use postlude::{
-    Backend, Compiled, DType, Derived, Error, Hooks, MathMode, Options, Save, syntax,
-};
+use postlude::{Backend, Compiled, DType, Derived, Error, Hooks, MathMode, Options, Save, syntax};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -117,7 +115,8 @@ impl Kernel {
         };
         let backend = backend.map(named_backend).transpose()?;
         let on = backend.unwrap_or_default();
-        let hooks = Hooks { schedule: schedule.map(given_schedule).transpose()?, ..Hooks::default() };
+        let hooks =
+            Hooks { schedule: schedule.map(given_schedule).transpose()?, ..Hooks::default() };
         let options = Options { math, threads, keep, backend: on, hooks, ..Options::default() };
         let fail = |error: Error| exception(py, Stage::Kernel, &text, &error);
         let ast = syntax::parse(&text).map_err(|errors| fail(errors.into()))?;

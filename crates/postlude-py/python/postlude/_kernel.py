@@ -348,8 +348,9 @@ def _rebuilt(
     doc: Optional[str],
 ) -> Kernel:
     """A kernel that was pickled or copied."""
-    options = {"math": math, "threads": threads, "outputs": outputs, "backend": backend, "schedule": schedule}
-    return Kernel(text, name=name, doc=doc, **options)
+    return Kernel(
+        text, math=math, threads=threads, outputs=outputs, backend=backend, schedule=schedule, name=name, doc=doc
+    )
 
 
 #: How PyTorch's tensors are treated, once PyTorch is there.
@@ -436,5 +437,6 @@ def compile(
     >>> kernel.inputs
     ('A', 'W', 'bias')
     """
-    given = {"math": math, "threads": threads, "outputs": outputs, "backend": backend, "schedule": schedule}
-    return Kernel(text, name=name, **given)
+    return Kernel(
+        text, math=math, threads=threads, outputs=outputs, backend=backend, schedule=schedule, name=name
+    )

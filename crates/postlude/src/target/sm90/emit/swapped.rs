@@ -124,19 +124,16 @@ pub(super) fn multiply<'k>(
         multiplier.multiply(ring, &at, work_tile);
         multiplier.add_up();
         multiplier.sync();
-        match (&slices, work_tile.slice) {
-            (Some(slices), Some(slice)) => {
-                // Sums stay where they are until this slice's are added to others, or written.
-                multiplier.gather(slices, slice, |sums| {
-                    epilogue.finish(work_tile, prefetched, &[sums]);
-                });
-                multiplier.sync();
-            }
-            _ => {
-                let sums = multiplier.whole_sums();
-                multiplier.sync();
+        if let (Some(slices), Some(slice)) = (&slices, work_tile.slice) {
+            // Sums stay where they are until this slice's are added to others, or written.
+            multiplier.gather(slices, slice, |sums| {
                 epilogue.finish(work_tile, prefetched, &[sums]);
-            }
+            });
+            multiplier.sync();
+        } else {
+            let sums = multiplier.whole_sums();
+            multiplier.sync();
+            epilogue.finish(work_tile, prefetched, &[sums]);
         }
     };
     if epilogue.answers_later() {
