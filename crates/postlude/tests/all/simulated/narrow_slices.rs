@@ -42,7 +42,7 @@ fn slices_of_narrow_weights_add_up() {
         (EIGHT_BITS, [1, 70, 136, 640], "2"),
         (FLOATS, [1, 30, 136, 896], "3"),
         // K ends with half a span.
-        (FOUR_BITS, [1, 5, 136, 1408], "2"),
+        (SHORT_RUNS, [1, 5, 136, 1408], "2"),
         (EIGHT_BITS, [1, 20, 136, 832], "3"),
     ];
     for (text, sizes, slices) in kernels {
