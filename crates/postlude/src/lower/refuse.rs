@@ -176,11 +176,8 @@ fn refuse_runs(program: &TileProgram) -> Result<(), LowerRefusal> {
 fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
     let TileProgram { live, after_reductions, passes, .. } = program;
     let graph = program.graph();
-    for (id, node) in graph.nodes().filter(|(id, _)| live[id.index()]) {
-        if matches!(node.op.reduction(), Some((Fold::Top(top), ..)) if top.of > Top::MOST_IN_LAUNCH)
-        {
-            return Err(Rule::ManyTop.at(graph, id));
-        }
+    if program.ranked().is_none() {
+        refuse_many_top(program)?;
     }
     for (id, node) in
         graph.nodes().filter(|(id, _)| live[id.index()] && after_reductions[id.index()])
@@ -229,6 +226,17 @@ fn refuse_reductions(program: &TileProgram) -> Result<(), LowerRefusal> {
         }
     }
     Ok(())
+}
+
+/// Refuses lists that no tile's threads keep.
+pub(crate) fn refuse_many_top(program: &TileProgram) -> Result<(), LowerRefusal> {
+    let graph = program.graph();
+    let is_long = |op: &Op| matches!(op.reduction(), Some((Fold::Top(top), ..)) if top.of > Top::MOST_IN_LAUNCH);
+    let mut live = graph.nodes().filter(|(id, _)| program.live[id.index()]);
+    match live.find(|(_, node)| is_long(&node.op)) {
+        Some((id, _)) => Err(Rule::ManyTop.at(graph, id)),
+        None => Ok(()),
+    }
 }
 
 /// Refuses results of a problem without batches: no tile would write them. A problem without rows or columns still has

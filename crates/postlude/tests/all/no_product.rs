@@ -3,6 +3,7 @@
 //! Results are held to the reference's bounds. Each graph runs at sizes that fill tiles, at sizes that divide nothing and
 //! at single rows and columns, and with inputs in other layouts.
 
+mod ranked;
 mod strips;
 
 use postlude::graph::{self, Graph};

@@ -25,6 +25,7 @@ mod parameters;
 mod partials;
 mod place;
 mod rank;
+mod ranked;
 mod raster;
 mod refusal;
 mod refuse;
@@ -65,6 +66,7 @@ pub(crate) use operand::{
 };
 pub(crate) use place::EpilogueTransfer;
 pub(crate) use rank::{Candidate, candidates, contenders, fitted, like, schedules};
+pub(crate) use ranked::{CANDIDATE_BYTES, COUNTER_BYTES, KEPT, MOST_RAISING};
 pub(crate) use raster::RasterOrder;
 pub(crate) use refusal::Sm90Refusal;
 pub(crate) use reuse::reused;

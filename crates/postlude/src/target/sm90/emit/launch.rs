@@ -78,7 +78,7 @@ fn facts(
     parameters.extend(bound.windows().iter().flatten().map(|bound| Parameter::U32(*bound)));
     let tiles = &program.tile_operands;
     let shared = SharedStrides::of(program, &schedule.needs);
-    for (input, like) in program.body_inputs.iter().copied().zip(shared.inputs) {
+    for (input, like) in program.body_inputs.iter().copied().zip(&shared.inputs) {
         let declared = &graph.inputs()[input.0 as usize];
         let Some(dims) = &declared.dims else {
             let value = scalars[input.0 as usize]
@@ -110,7 +110,7 @@ fn facts(
             SlotLayout::new,
         );
     }
-    facts.push_outputs(&mut parameters, bound, &shared.outputs);
+    facts.push_outputs(&mut parameters, bound, &shared);
     let workspace = Workspace::of(schedule, problem);
     let at = |offset| Parameter::Pointer { buffer: Buffer::WORKSPACE, offset };
     if workspace.bytes > 0 {
@@ -172,13 +172,16 @@ impl Facts<'_> {
         &self,
         parameters: &mut Vec<Parameter>,
         bound: &BoundProgram,
-        shared: &[Option<usize>],
+        shared: &SharedStrides,
     ) {
         let (program, placements) = (bound.program(), bound.placements());
         let graph = program.graph();
         let first = graph.inputs().len() as u32;
-        let outputs = graph.outputs().iter().zip(&placements.outputs).zip(shared);
+        let outputs = graph.outputs().iter().zip(&placements.outputs).zip(&shared.outputs);
         for (place, ((output, placement), like)) in outputs.enumerate() {
+            if shared.implied[place] {
+                continue;
+            }
             let buffer = Buffer(first + place as u32);
             if like.is_some() {
                 parameters.push(Parameter::Pointer { buffer, offset: 0 });

@@ -261,7 +261,12 @@ impl<'k> Parameters<'k> {
         }
         let mut destinations = Vec::new();
         for (place, like) in shared.outputs.into_iter().enumerate() {
-            let destination = tensors.destination(place, like.map(|place| &destinations[place]));
+            let destination = match destinations.last() {
+                Some(Destination::Direct(before)) if shared.implied[place] => {
+                    Destination::Direct(before.clone())
+                }
+                _ => tensors.destination(place, like.map(|place| &destinations[place])),
+            };
             destinations.push(destination);
         }
         let names = ["counters", "row_parts", "column_parts", "scalar_parts"];

@@ -42,6 +42,7 @@ pub(super) struct Plan<'a> {
     pub(super) cluster_reduction_barriers: Region,
     pub(super) held_rows: Region,
     pub(super) held_stages: Region,
+    pub(super) candidates: Region,
     pub(super) dynamic: Region,
     /// For each output, the place of the tile operand whose slots it is stored through.
     pub(super) reused: Vec<Option<usize>>,
@@ -69,6 +70,7 @@ impl<'a> Plan<'a> {
             planner.reserve("rows' barriers", schedule.cluster_reduction_barrier_bytes(), 8);
         let staged = schedule.c_stages * schedule.held_stage_bytes();
         let held_stages = planner.reserve("tiles ahead", staged, 16);
+        let candidates = planner.reserve("candidates", schedule.candidate_bytes(), 16);
         let held_rows = planner.reserve("held rows", schedule.held_bytes(), 16);
         let barriers = planner.reserve("barriers", Ring::<C>::barrier_bytes(schedule.stages), 8);
         let arriving = match schedule.staging_bytes() {
@@ -117,6 +119,7 @@ impl<'a> Plan<'a> {
             cluster_reduction_barriers,
             held_rows,
             held_stages,
+            candidates,
             dynamic,
             reused: if schedule.reuse_c {
                 reused(program, &schedule.needs)

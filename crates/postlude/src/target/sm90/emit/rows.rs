@@ -11,6 +11,7 @@ mod exchange;
 mod folds;
 mod held;
 mod passes;
+mod ranked;
 mod shared_row;
 mod staging;
 mod states;

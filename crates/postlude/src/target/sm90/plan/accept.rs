@@ -7,7 +7,7 @@ use super::needs::SlotCounts;
 use super::rank::accepted_needs;
 use super::refusal::Sm90Refusal;
 use super::schedule::Sm90Schedule;
-use super::{knobs, parameters};
+use super::{knobs, parameters, ranked};
 
 /// Whether a given schedule can run this program, or why not.
 pub(crate) fn accept(
@@ -22,6 +22,9 @@ pub(crate) fn accept(
         || !schedule.needs.counts_agree(&needs, SlotCounts::of(program, &schedule.needs))
     {
         return Err(Sm90Refusal::OtherNeeds { wanted: needs.to_string() });
+    }
+    if ranked::is_long(program) && !schedule.ranks_rows() {
+        return Err(Sm90Refusal::Knob { knob: "held" });
     }
     knobs::refuse(schedule)?;
     parameters::refuse(program, &schedule.needs)?;

@@ -217,6 +217,9 @@ impl Tile {
         if self.holds_rows() {
             return needs.holds(self);
         }
+        if needs.has_long_lists() {
+            return false;
+        }
         let width = needs.width(self);
         let multiplies = match &needs.mainloop {
             Some(mainloop) => self.multiplies(mainloop, needs),

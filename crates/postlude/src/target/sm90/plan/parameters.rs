@@ -125,7 +125,7 @@ impl Parameters {
             all.table(needs.lists.has_input(*input));
         }
         let stores = needs.epilogue_stores.iter().zip(shared.outputs).enumerate();
-        for (place, (transfer, shares)) in stores {
+        for (place, (transfer, shares)) in stores.filter(|(place, _)| !shared.implied[*place]) {
             all.tensor(*transfer, shares);
             all.table(needs.lists.has_output(place));
             if segmented && transfer.major().is_some() {

@@ -100,9 +100,12 @@ fn judged(bound: &BoundProgram, needs: &Needs, chip: Sm90) -> Result<Vec<Candida
         return Err(Sm90Refusal::TooLarge);
     }
     fitting.retain(|schedule| schedule.has_whole_spans(problem));
-    // Few rows have tiles of their own: all others lose more on them than a module costs. So have widened operands.
+    // Few rows have tiles of their own: all others lose more on them than a module costs. So have widened operands, and rows whose largest
+    // elements are ranked: there are few tiles for them.
     let widened = needs.mainloop.as_ref().is_some_and(Mainloop::is_widened);
-    let own = widened || (needs.mainloop.is_some() && problem.rows <= cost::FEW_ROWS);
+    let own = widened
+        || needs.ranks_long_rows()
+        || (needs.mainloop.is_some() && problem.rows <= cost::FEW_ROWS);
     let short = is_short(needs, problem);
     let (few, swapped) = if own {
         let tiles = fitting.iter().map(|schedule| schedule.tile);

@@ -5,10 +5,12 @@ use crate::lower::{TileProgram, needing};
 use crate::target::tile::Tile;
 
 use super::needs::Needs;
+use super::ranked;
 use super::refusal::Sm90Refusal;
 
 /// Refuses rows, runs of columns and products that no tile of the table holds.
 pub(super) fn refuse(program: &TileProgram, needs: &Needs) -> Result<(), Sm90Refusal> {
+    ranked::refuse(program, needs)?;
     refuse_rows(program, needs)?;
     refuse_width(program, needs)?;
     refuse_height(program, needs)?;

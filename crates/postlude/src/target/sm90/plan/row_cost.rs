@@ -9,7 +9,7 @@ use super::chip::Sm90;
 use super::row_needs::RowNeeds;
 use super::row_work::executed;
 use super::schedule::Sm90Schedule;
-use super::{streamed, strips};
+use super::{ranked, streamed, strips};
 
 /// Bytes in flight for which an SM gets its part of what memory moves, and more for each pass, in which a CTA loads nothing.
 const IN_FLIGHT: f64 = 32.0 * 1024.0;
@@ -32,6 +32,9 @@ pub(super) fn cycles(
     problem: &Problem,
     chip: Sm90,
 ) -> f64 {
+    if schedule.ranks_rows() {
+        return ranked::cycles(schedule, needs, problem, chip);
+    }
     if schedule.tile.streams_rows() {
         return streamed::cycles(schedule, needs, problem, chip);
     }

@@ -42,7 +42,15 @@ pub(super) const CTA_BYTES: u32 = 1024;
 const MOST_REGISTERS: u32 = 255;
 pub(super) const MOST_CTAS: u32 = 8;
 
+/// Words of partial results that a pass may have in registers: warps read those of all others.
+const MOST_WORDS: u32 = 8;
+
 impl RowNeeds {
+    /// How many of a row's largest elements are listed, where those are too many for registers.
+    pub(crate) fn ranked(&self) -> Option<u32> {
+        (self.words > MOST_WORDS).then_some(self.words / 2)
+    }
+
     /// Whether a kernel for these can be used where `other` is needed.
     pub(super) fn covers(&self, other: &RowNeeds) -> bool {
         let RowNeeds { columns, multiple, .. } = *other;
@@ -101,7 +109,7 @@ impl RowNeeds {
     pub(super) fn longest(&self, tile: Tile) -> u32 {
         match tile.cluster {
             _ if tile.streams_rows() => self.longest_streamed(tile),
-            Cluster::ONE => tile.columns,
+            Cluster::ONE if self.ranked().is_none() => tile.columns,
             _ => 0,
         }
     }

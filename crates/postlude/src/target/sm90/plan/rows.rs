@@ -74,8 +74,7 @@ const fn rows(rows: u32, columns: u32, math_warpgroups: u32) -> Tile {
 
 /// The most tensors of a row kernel: each has four parameters.
 const MOST_TENSORS: usize = 24;
-/// Words of partial results that a pass may have: warps read those of all others.
-const MOST_WORDS: u32 = 8;
+
 impl RowNeeds {
     /// What a row kernel has to hold for a program, if one runs it.
     pub(super) fn of(
@@ -87,6 +86,9 @@ impl RowNeeds {
         let graph = program.graph();
         let sizes = [problem.batch, problem.rows, problem.product_columns()];
         let strips = strip_results(program).is_some();
+        let ranked = program.ranked();
+        // Two outputs of a list say where all of it is stored.
+        let stored = ranked.as_ref().map_or(graph.outputs().len(), |it| 2 * it.lists.len());
         let of_rows = program.reductions.iter().all(|one| is_of_row(*one))
             && graph.outputs().iter().all(|output| is_written(program, output));
         let suits = needs.mainloop.is_none()
@@ -99,7 +101,7 @@ impl RowNeeds {
             && program.block_passes.is_empty()
             && program.run_reductions.is_empty()
             && program.column_runs.is_empty()
-            && program.body_inputs.len() + graph.outputs().len() <= MOST_TENSORS
+            && program.body_inputs.len() + stored <= MOST_TENSORS
             && (of_rows || strips)
             && !graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_)));
         let moves = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Tma;
@@ -129,8 +131,7 @@ impl RowNeeds {
         let passes = if strips { &[] } else { &folds[..] };
         let words = |pass: &&[Reduction]| pass.iter().map(|one| one.registers()).sum();
         let words = folds.iter().map(words).max().unwrap_or(0);
-        let fits = columns.is_multiple_of(vector) && lie_well && words <= MOST_WORDS;
-        fits.then(|| RowNeeds {
+        let needs = RowNeeds {
             vector,
             loaded: loads.iter().sum(),
             moved: loads.iter().chain(&stores).sum(),
@@ -141,7 +142,9 @@ impl RowNeeds {
             words,
             columns: if passes.is_empty() { 0 } else { columns },
             multiple: 1,
-        })
+        };
+        let held = needs.ranked().is_none() || ranked.is_some();
+        (columns.is_multiple_of(vector) && lie_well && held).then_some(needs)
     }
 }
 

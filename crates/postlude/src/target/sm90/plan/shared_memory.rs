@@ -129,7 +129,8 @@ impl Sm90Schedule {
 
     /// Words of a streamed row that the CTAs of a cluster send one another in a pass.
     fn streamed_words(&self) -> u32 {
-        let shared = self.tile.streams_rows() && self.tile.cluster.blocks() > 1;
+        let shared =
+            self.tile.streams_rows() && self.tile.cluster.blocks() > 1 && !self.ranks_rows();
         let words = self.needs.rows.map_or(0, |rows| rows.words);
         if shared { words * self.tile.cluster.blocks() } else { 0 }
     }
@@ -159,6 +160,9 @@ impl Sm90Schedule {
 
     /// Bytes of one of them: where several warps hold a row, each has its words there.
     pub(crate) fn held_buffer_bytes(&self) -> u32 {
+        if self.ranks_rows() {
+            return 0;
+        }
         let words = self.needs.rows.map_or(0, |rows| rows.words);
         if self.tile.threads_per_row() > 32 { words * self.threads() / 32 * 4 } else { 0 }
     }
@@ -176,6 +180,11 @@ impl Sm90Schedule {
     /// Bytes of all of them.
     pub(crate) fn held_bytes(&self) -> u32 {
         if self.tile.holds_rows() { self.held_buffers() * self.held_buffer_bytes() } else { 0 }
+    }
+
+    /// Bytes of candidates for the largest elements of a row.
+    pub(crate) fn candidate_bytes(&self) -> u32 {
+        if self.tile.streams_rows() { self.ranked_bytes() } else { 0 }
     }
 
     /// Bytes of a full and an empty barrier for each slot that is loaded into.
@@ -198,6 +207,7 @@ impl Sm90Schedule {
             + self.cluster_reduction_barrier_bytes()
             + self.c_stages * self.held_stage_bytes()
             + self.held_bytes()
+            + self.candidate_bytes()
             + self.barrier_bytes()
             + self.dynamic_bytes()
     }

@@ -13,6 +13,8 @@ pub(crate) struct SharedStrides {
     pub(crate) inputs: Vec<Option<usize>>,
     /// By place among the outputs.
     pub(crate) outputs: Vec<Option<usize>>,
+    /// Outputs of long lists, which lie as far behind each other as the first two: they have no parameters.
+    pub(crate) implied: Vec<bool>,
 }
 
 impl SharedStrides {
@@ -20,10 +22,14 @@ impl SharedStrides {
     pub(crate) fn of(program: &TileProgram, needs: &Needs) -> SharedStrides {
         let graph = program.graph();
         let (inputs, outputs) = (&program.body_inputs, graph.outputs());
+        let ranked = program.ranked();
+        let follows = |place| ranked.as_ref().is_some_and(|ranked| ranked.follows(place));
+        let implied = (0..outputs.len()).map(follows).collect();
         if !needs.shared_strides {
             return SharedStrides {
                 inputs: vec![None; inputs.len()],
                 outputs: vec![None; outputs.len()],
+                implied,
             };
         }
         let input = |place: usize| {
@@ -41,6 +47,7 @@ impl SharedStrides {
         SharedStrides {
             inputs: firsts(inputs.len(), input),
             outputs: firsts(outputs.len(), output),
+            implied,
         }
     }
 

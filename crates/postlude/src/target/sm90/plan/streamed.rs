@@ -4,6 +4,7 @@
 //! row is gone through once, some chunks of rows of any length; and what that costs. Invariant: where a row is gone through
 //! again, its part stays in the ring until the last time.
 
+use crate::graph::Top;
 use crate::problem::Problem;
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
@@ -43,6 +44,10 @@ const BESIDE_RING: u32 = 4096;
 const LONG: u32 = 16384;
 /// Elements of a row that is gone through once for which it is worth a ring.
 const FOLDED: u32 = 8192;
+/// Shorter ones are ranked in rounds, by tiles of many rows.
+const LONG_RANKED: u32 = 2048;
+/// Chunks of the longest rows that are ranked: nothing is rounded.
+const MOST_RANKED: u32 = 4096;
 
 /// Cycles from a row's last chunk to what follows from it, and more for each warp; those of a cluster's start.
 const PASS: f64 = 500.0;
@@ -69,12 +74,18 @@ impl RowNeeds {
     /// Columns of the longest rows that rings of this many chunks take.
     pub(super) fn streamed_columns(&self, tile: Tile, chunks: u32) -> u32 {
         let columns = tile.columns * tile.cluster.blocks();
-        columns * if self.stays() { chunks } else { MOST_FOLDED / tile.row_elements() }
+        columns
+            * match self.ranked() {
+                Some(_) => MOST_RANKED,
+                None if self.stays() => chunks,
+                None => MOST_FOLDED / tile.row_elements(),
+            }
     }
 
     /// Chunks that the shared memory of a chip holds.
     fn most_chunks(&self, tile: Tile, chip: Sm90) -> u32 {
-        ((chip.shared_bytes - BESIDE_RING) / (tile.columns * self.loaded)).min(MOST_CHUNKS)
+        let room = chip.shared_bytes - BESIDE_RING - self.ranked_bytes(tile);
+        (room / (tile.columns * self.loaded)).min(MOST_CHUNKS)
     }
 
     /// Columns of the longest rows that a streamed tile takes; 0 where it takes none.
@@ -91,7 +102,12 @@ impl RowNeeds {
 
     /// Whether planning streams such rows by itself.
     pub(super) fn are_long(&self) -> bool {
-        self.columns > if self.stays() { LONG } else { FOLDED }
+        let least = match self.ranked() {
+            Some(count) if count > Top::MOST_IN_LAUNCH => LONG_RANKED,
+            None if !self.stays() => FOLDED,
+            Some(_) | None => LONG,
+        };
+        self.columns > least
     }
 }
 
@@ -101,6 +117,7 @@ pub(super) fn rings(tile: Tile, rows: &RowNeeds, chip: Sm90) -> Option<[u32; 2]>
     let chunk = tile.columns * rows.loaded;
     let ring = |ctas: u32| {
         let room = (chip.shared_bytes + CTA_BYTES) / ctas - CTA_BYTES - BESIDE_RING;
+        let room = room.saturating_sub(rows.ranked_bytes(tile));
         let wanted = if rows.stays() { MOST_CHUNKS } else { (UNDER_WAY / ctas / chunk).max(2) };
         let chunks = (room / chunk).min(wanted).min(MOST_CHUNKS);
         let holds = chunks > 1 && rows.streamed_columns(tile, chunks) >= rows.columns;

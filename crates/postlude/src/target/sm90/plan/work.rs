@@ -3,13 +3,15 @@
 use crate::dtype::DType;
 use crate::functions::Accuracy;
 use crate::graph::{Binary, Dependence, Fold, Kind, MathMode, NodeId, Op, Unary, accuracies};
-use crate::lower::TileProgram;
+use crate::lower::{Ranked, TileProgram};
 
 /// About how many instructions an element takes.
 pub(super) fn work(program: &TileProgram) -> u32 {
     let graph = program.graph();
     let accuracies = accuracies(graph, MathMode::default());
-    let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id));
+    let ranked = ranked_work(program);
+    let is_ranked = |op: &Op| ranked.is_some() && op.reduction().is_some();
+    let nodes = graph.nodes().filter(|(id, node)| program.is_computed(*id) && !is_ranked(&node.op));
     let of_node = nodes.map(|(id, node)| match node.op.dependence() {
         Dependence::Reduce(fold, _, terms) | Dependence::ReduceWeighted(fold, _, terms, _)
             if graph.ty(terms).axes.kind() == Kind::Tile =>
@@ -37,8 +39,16 @@ pub(super) fn work(program: &TileProgram) -> u32 {
         | Dependence::Concat(_)
         | Dependence::Call => 0,
     });
-    of_node.sum()
+    of_node.sum::<u32>() + ranked.unwrap_or(0)
 }
+
+/// What an element takes of a long list that is ranked, however long it is.
+fn ranked_work(program: &TileProgram) -> Option<u32> {
+    program.ranked().filter(Ranked::is_long).map(|_| RANKED)
+}
+
+/// Instructions of an element whose row's largest are ranked.
+const RANKED: u32 = 4;
 
 fn of_element(op: &Op, accuracy: Accuracy) -> u32 {
     let accurate = accuracy == Accuracy::Accurate;
@@ -93,10 +103,13 @@ const SHORT: u32 = 40;
 pub(super) fn lines(program: &TileProgram) -> u32 {
     let graph = program.graph();
     let accuracies = accuracies(graph, MathMode::default());
+    let is_ranked = program.ranked().is_some_and(|ranked| ranked.is_long());
     let of_some = |wanted: &dyn Fn(NodeId) -> bool| -> u32 {
         let nodes = graph.nodes().filter(|(id, _)| program.is_computed(*id) && wanted(*id));
         let of_node = nodes.map(|(id, node)| match &node.op {
             Op::Reduce(Fold::ArgMax | Fold::ArgMin, ..) => 8,
+            // Code of a vector's elements is there once, whatever is listed of them.
+            Op::Reduce(Fold::Top(top), ..) if is_ranked && top.place > 0 => 0,
             Op::ReduceWeighted(Fold::Top(_), ..) => 4,
             Op::Reduce(Fold::LogSumExp | Fold::LogSumExpAboveMax, ..) | Op::ReduceWeighted(..) => {
                 40

@@ -160,6 +160,13 @@ impl<'k> Holder<'k> {
         (0..self.vectors).map(vector).collect()
     }
 
+    /// Any vector of a row, where it is one.
+    pub(super) fn vector_at(&self, column: Reg<'k, U32>, is_one: Reg<'k, Pred>) -> HeldVector<'k> {
+        let read = column.min(self.columns - self.width);
+        let inside = Some(is_one & column.lt(self.columns));
+        HeldVector { column, read, inside, from: (read, 0) }
+    }
+
     /// The thread's columns in a strip of a tile's columns.
     pub(super) fn strip(&self, number: Reg<'k, U32>) -> Vec<HeldVector<'k>> {
         self.vectors_from(number.mad(self.tile[1], self.lane * self.width))

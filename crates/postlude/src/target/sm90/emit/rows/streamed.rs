@@ -24,7 +24,7 @@ struct Ahead<'k> {
 }
 
 /// Rows as a CTA goes through them.
-struct Stream<'k> {
+pub(super) struct Stream<'k> {
     ahead: Ahead<'k>,
     /// Chunks of a row, and the way to the next row.
     chunks: Reg<'k, U32>,
@@ -33,9 +33,9 @@ struct Stream<'k> {
 
 /// Which traversal of a row it is.
 #[derive(Clone, Copy)]
-struct Traversal {
-    first: bool,
-    last: bool,
+pub(super) struct Traversal {
+    pub(super) first: bool,
+    pub(super) last: bool,
 }
 
 impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
@@ -46,12 +46,17 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             if shares { (k.cluster(), k.clusters()) } else { (k.block(), k.blocks()) };
         let ahead = Ahead { row: k.var(first), chunk: k.var(0) };
         let stream = Stream { ahead, chunks: self.holder.chunks(), step };
+        let ranks = self.plan.schedule.ranks_rows();
         if shares {
-            // A fence of its own orders the barriers: an arrival that releases would wait for all copies.
-            shared_row::initialise(k, self.plan);
+            if !ranks {
+                // A fence of its own orders the barriers: an arrival that releases would wait for all copies.
+                shared_row::initialise(k, self.plan);
+            }
             k.cluster_arrive(ArriveOrder::Relaxed, Alignment::Aligned);
         }
         self.staging().begin_chunks(|| self.copy_ahead(&stream));
+        let ranking = self.plan.program.ranked().filter(|_| ranks);
+        let ranking = ranking.map(|ranked| self.ranking(ranked));
         if shares {
             k.cluster_wait(Alignment::Aligned);
         }
@@ -63,7 +68,10 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
                 let now = number.copy();
                 let row = self.holder.chunk(now, k.imm(0));
                 let scalars = shared.clone().unwrap_or_else(|| self.scalars(&row));
-                self.finish_streamed(&stream, now, &row, scalars);
+                match &ranking {
+                    Some(ranking) => self.rank_row(ranking, &stream, now, (&row, scalars)),
+                    None => self.finish_streamed(&stream, now, &row, scalars),
+                }
                 number.set(now + step);
             },
         );
@@ -88,7 +96,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
     }
 
     /// Goes through a row once.
-    fn traverse(
+    pub(super) fn traverse(
         &self,
         stream: &Stream<'k>,
         number: Reg<'k, U32>,

@@ -22,6 +22,11 @@ impl<'k, C: EpilogueChip> Evaluator<'_, 'k, C> {
         self.k.f32_to_bits(key).cast::<U32>() ^ SIGN
     }
 
+    /// A value's key as a slot.
+    pub(crate) fn slot_of_value(&self, reduction: Reduction, value: Reg<'k, F32>) -> Reg<'k, U32> {
+        self.slot_of_key(self.floats(reduction).key(value))
+    }
+
     /// The value of a slot; of an empty one nan, which no value is below.
     pub(crate) fn value_of_slot(&self, reduction: Reduction, slot: Reg<'k, U32>) -> Reg<'k, F32> {
         let key = self.k.bits_to_f32((slot ^ SIGN).cast::<B32>());
