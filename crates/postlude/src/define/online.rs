@@ -3,8 +3,8 @@
 //! In: a graph of primitives. Out: the same meaning, in which `sum(w * exp(x - max(x)))`,
 //! `sum((w - max(w)) * exp(x - max(x)))` and `sum(square(x - mean(x)))` are reductions of `x` and `w` that rescale what
 //! they have folded so far, and sums of products with softmaxes and their logarithms are made of those.
-//! Invariant: a kernel is changed only if afterwards no element needs a finished reduction: where one does, the reductions
-//! are finished first anyway.
+//! Invariant: a kernel is changed only if afterwards no element needs a finished reduction, or if no launch holds what it
+//! reduces: rows are held, and folded again, but columns are read again by each launch that folds them.
 
 mod product;
 
@@ -18,7 +18,7 @@ use product::{Factor, Product};
 /// The most products that a sum is split into.
 const MOST_PRODUCTS: usize = 8;
 
-/// The kernel with such sums folded in one pass, if then no element meets a finished reduction.
+/// The kernel with such sums folded in one pass, if then no element meets a finished reduction, or if that saves launches.
 pub(super) fn fold_online(graph: &Graph) -> Graph {
     if !elements_meet_reductions(graph) {
         return graph.clone();
@@ -28,7 +28,14 @@ pub(super) fn fold_online(graph: &Graph) -> Graph {
         finished.extend(new);
         rewritten(new, &op, &finished).unwrap_or_else(|| new.make(op))
     });
-    if elements_meet_reductions(&folded) { graph.clone() } else { folded }
+    let held = !reduces_columns(graph);
+    if held && elements_meet_reductions(&folded) { graph.clone() } else { folded }
+}
+
+/// Whether a kernel without a product reduces along M, and nothing along N alone.
+fn reduces_columns(graph: &Graph) -> bool {
+    let along_m = |op: &Op| op.reduction().is_none_or(|(_, over, _)| over.row == Some(Run::All));
+    graph.products().is_empty() && graph.nodes().all(|(_, node)| along_m(&node.op))
 }
 
 /// Whether an element of a tile is computed from a reduction that needs all tiles.

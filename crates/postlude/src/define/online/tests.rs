@@ -34,6 +34,28 @@ fn a_stable_logsumexp_is_the_logsumexp() {
 }
 
 #[test]
+fn stored_columns_are_folded_once_though_elements_wait_for_them() {
+    let folds = |body: &str| {
+        let graph = defined(&format!("kernel k(X: bf16[M, N]) -> Y: bf16[M, N] {{ Y = {body} }}"));
+        let sums = graph.nodes().filter(|(_, node)| node.op.reduction().is_some());
+        let waits =
+            |op: &Op| {
+                let (_, _, terms) = op.reduction()?;
+                graph.made_of([terms], |_| true).iter().zip(graph.nodes()).find_map(
+                    |(of, (_, node))| (*of && node.op.reduction().is_some()).then_some(()),
+                )
+            };
+        sums.filter(|(_, node)| waits(&node.op).is_some()).count()
+    };
+    for body in ["softmax(X, M)", "X - logsumexp(X, M)", "(X - mean(X, M)) * rsqrt(var(X, M))"] {
+        assert_eq!(folds(body), 0, "{body}");
+    }
+    assert_eq!(folds("exp(X - max(X)) / sum(exp(X - max(X)))"), 0);
+    // Rows are held, and folded again.
+    assert_eq!(folds("softmax(X, N)"), 1);
+}
+
+#[test]
 fn sums_relative_to_their_own_maximum_or_mean_are_one_pass() {
     for source in [
         "z = A @ B; m = max(z, N); s = sum(exp(z - m), N)",

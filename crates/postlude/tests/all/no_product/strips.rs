@@ -30,6 +30,15 @@ fn every_tile_of_strips_is_right() {
             "A: u8[M, N]",
             "v0 = input A ; v1 = f32 v0 ; v2 = sum v1 over row ; output s: f32[N] = v2",
         ),
+        // Rows are folded beside columns.
+        graph(
+            "A: f16[M, N], r: f32[M], c: f32[N]",
+            "v0 = input A ; v1 = sum v0 over row ; v2 = input r ; v3 = multiply v0, v2 ; v4 = sum v3 over column ; v5 = input c ; v6 = add v1, v5 ; v7 = max v0 over column ; v8 = add v4, v2 ; output s: f32[N] = v6 ; output t: f32[M] = v8 ; output h: f16[M] = v7",
+        ),
+        graph(
+            "A: bf16[M, N]",
+            "v0 = input A ; v1 = max v0 over row ; v2 = logsumexp v0 over column ; v3 = argmax v0 over column ; v4 = i32 v3 ; output h: f32[N] = v1 ; output l: f32[M] = v2 ; output i: i32[M] = v4",
+        ),
     ];
     let (kernel, math_warpgroups, cluster) = (KernelSchedule::Strips, 2, Cluster::ONE);
     let tiles =
@@ -40,7 +49,7 @@ fn every_tile_of_strips_is_right() {
         });
     let counts = graphs.map(|text| tried(&[&text], tiles.clone()));
     // Threads of one tile have 16 bytes of a row side by side.
-    assert_eq!(counts, [12, 12, 12, 12, 3]);
+    assert_eq!(counts, [12, 12, 12, 12, 3, 12, 12]);
 }
 
 /// Strips fold columns alone: other schedules are not theirs, and other folds are not in their schedules.

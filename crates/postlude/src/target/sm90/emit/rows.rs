@@ -22,7 +22,9 @@ mod vectors;
 use postlude_ptx::kernel::Kernel;
 
 use crate::graph::{Kind, NodeId, Op};
-use crate::target::sm90::plan::{EpilogueTransfer, RowNeeds, computed_again};
+use crate::target::sm90::plan::{
+    EpilogueTransfer, GatheredRows, RowNeeds, computed_again, gathered_rows,
+};
 
 use super::chip::EpilogueChip;
 use super::memory::Memory;
@@ -47,6 +49,8 @@ struct RowKernel<'a, 'k, C> {
     indexed: bool,
     /// Values of elements that passes compute again from what was loaded.
     again: Vec<bool>,
+    /// Entries of tables that are read by vectors.
+    gathered: Vec<GatheredRows>,
 }
 
 /// What is known of a thread's elements, of each vector of them in order.
@@ -66,8 +70,19 @@ pub(super) fn hold_rows<'k, C: EpilogueChip>(
     let indexed = plan.graph.nodes().any(|(_, node)| matches!(node.op, Op::Index(_)));
     let keeps = tile.streams_rows() || needs.keeps(tile);
     let again = if keeps { vec![false; plan.graph.len()] } else { computed_again(plan.program) };
-    let kernel =
-        RowKernel { k, plan, parameters, needs, holder, exchange, staging, indexed, again };
+    let gathered = if needs.gathered > 0 { gathered_rows(plan.program) } else { Vec::new() };
+    let kernel = RowKernel {
+        k,
+        plan,
+        parameters,
+        needs,
+        holder,
+        exchange,
+        staging,
+        indexed,
+        again,
+        gathered,
+    };
     if tile.streams_rows() {
         kernel.stream();
     } else if tile.folds_strips() {
@@ -156,6 +171,7 @@ impl<'a, 'k, C: EpilogueChip> RowKernel<'a, 'k, C> {
         let mut environment = scalars;
         let place = Place { at: (row.batch, row.at, self.k.imm(0)), inside: None };
         evaluator.extend(&mut environment, Kind::AlongRows, &place, &[]);
+        self.gather(row, &environment, &mut elements);
         self.pass_over(row, &place, &mut environment, &mut elements);
         self.write_rows(&place, row, &environment);
         self.visit(row, &environment, &mut elements);

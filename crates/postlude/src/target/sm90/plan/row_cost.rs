@@ -60,19 +60,24 @@ pub(super) fn cycles(
     let sizes = [problem.batch, problem.rows, problem.product_columns()];
     let elements: f64 = sizes.into_iter().map(|size| size as f64).product();
     let inside = elements / (tiles * f64::from(tile.rows * tile.columns));
-    let loaded = f64::from(schedule.ctas * schedule.held_tile_bytes());
+    let gathered = tile.rows * tile.columns * needs.gathered;
+    let loaded = f64::from(schedule.ctas * (schedule.held_tile_bytes() + gathered));
     let wanted = IN_FLIGHT + IN_PASS * f64::from(needs.passes);
-    let in_flight =
-        if needs.loaded == 0 { 1.0 } else { (loaded * inside / wanted).clamp(0.05, 1.0) };
+    let in_flight = if needs.loaded + needs.gathered == 0 {
+        1.0
+    } else {
+        (loaded * inside / wanted).clamp(0.05, 1.0)
+    };
     let idle = waves * grid / tiles;
     // Short pieces of long rows are far from each other.
     let columns = problem.product_columns() as f64;
+    let moved_bytes = needs.moved + needs.gathered;
     let pieces = if f64::from(tile.columns) < columns {
-        PIECE_BYTES / f64::from(tile.columns * needs.moved)
+        PIECE_BYTES / f64::from(tile.columns * moved_bytes)
     } else {
         0.0
     };
-    let moved = elements * f64::from(needs.moved) / (Sm90::MEMORY_BYTES * in_flight)
+    let moved = elements * f64::from(moved_bytes) / (Sm90::MEMORY_BYTES * in_flight)
         * idle
         * (1.0 + pieces);
     // A CTA computes while others of its SM load.

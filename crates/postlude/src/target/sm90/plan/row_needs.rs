@@ -10,6 +10,8 @@ pub(crate) struct RowNeeds {
     /// Bytes that all tile operands have for an element, and that they and tile outputs have.
     pub(crate) loaded: u32,
     pub(crate) moved: u32,
+    /// Bytes of an element that are read from gathered rows in the same way.
+    pub(crate) gathered: u32,
     /// Floats of an element that wait in registers while a pass over the row is finished, and those of them that are not
     /// computed again where the others would be too many.
     pub(crate) kept: u32,
@@ -68,7 +70,7 @@ impl RowNeeds {
     fn waiting(&self, tile: Tile) -> u32 {
         let elements = tile.row_elements();
         let (kept, least) = (self.kept, self.least);
-        let words = elements.saturating_mul(self.loaded).div_ceil(4);
+        let words = elements.saturating_mul(self.loaded + self.gathered).div_ceil(4);
         match (tile.streams_rows(), self.keeps(tile)) {
             (true, _) => 0,
             (false, true) => words.max(elements.saturating_mul(kept)),

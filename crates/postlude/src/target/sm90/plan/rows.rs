@@ -11,12 +11,13 @@ use crate::problem::{BodyStrides, Problem};
 use crate::target::tile::{Cluster, KernelSchedule, Tile};
 
 use super::code::{MOST_LINES, code_lines};
+use super::gathered::gathered_bytes;
 use super::needs::{Needs, SlotCounts};
 use super::partials::FoldWords;
 use super::place::{EpilogueTransfer, MAP_ALIGNMENT};
 use super::row_needs::RowNeeds;
 use super::streamed::STREAMED_TILES;
-use super::strips::{STRIP_TILES, strip_results};
+use super::strips::{STRIP_TILES, folds_few_strips, strip_results};
 
 /// Tiles of a row kernel: one row of 128 threads, rows of 256 threads, longer rows, and rows of other usual lengths, which no
 /// vector goes beyond.
@@ -102,7 +103,7 @@ impl RowNeeds {
             && program.run_reductions.is_empty()
             && program.column_runs.is_empty()
             && program.body_inputs.len() + stored <= MOST_TENSORS
-            && (of_rows || strips)
+            && (of_rows || strips && folds_few_strips(program, problem))
             && !graph.nodes().any(|(_, node)| matches!(node.op, Op::Philox(_)));
         let moves = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Tma;
         let finished = |transfer: &EpilogueTransfer| *transfer == EpilogueTransfer::Finished;
@@ -135,6 +136,7 @@ impl RowNeeds {
             vector,
             loaded: loads.iter().sum(),
             moved: loads.iter().chain(&stores).sum(),
+            gathered: gathered_bytes(program, placements),
             kept: kept(program, passes, &vec![false; graph.len()]),
             least: kept(program, passes, &computed_again(program)),
             vectors: along_columns.len() as u32,
@@ -168,8 +170,10 @@ impl Needs {
         let beside = RowNeeds::side_by_side(tile);
         let exact = rows.columns > 0 && rows.columns.is_multiple_of(beside);
         let multiple = if exact { beside } else { 1 };
+        // Others read them element by element.
+        let gathered = if tile.kernel == KernelSchedule::Rows { rows.gathered } else { 0 };
         let mut needs = Needs {
-            rows: Some(RowNeeds { columns: whole(rows.columns), multiple, ..rows }),
+            rows: Some(RowNeeds { columns: whole(rows.columns), multiple, gathered, ..rows }),
             whole_columns: whole(self.whole_columns),
             slots: SlotCounts::default(),
             folds: if tile.folds_strips() { self.folds } else { FoldWords::default() },

@@ -26,6 +26,8 @@ const fn strip(rows: u32, columns: u32) -> Tile {
 pub(crate) const STRIP_ROWS: u32 = 4;
 /// Rows of a thread at most: bounds allow chains of 4096 roundings.
 const MOST_FOLDED: u32 = 2048;
+/// Strips at most that leave partial results of rows: sums of more need compensation.
+const MOST_STRIPS: usize = 1024;
 /// Registers of a thread beside partial results, loads and values along columns; and those that gather partial results, with more
 /// for each word. Fitted to what ptxas takes without a spill.
 const REGISTERS: u32 = 30;
@@ -47,17 +49,21 @@ const ELEMENT: f64 = 3.0;
 const COMBINING: u32 = 8;
 const ISSUED: f64 = 100.0;
 
-/// What a program's results are, where all that it does is to fold columns whole or all elements, and to compute vectors along
-/// columns or scalars from that.
+/// What a strip's results are: vectors along columns, where all that a program does is to fold columns whole, some of them rows
+/// whole beside them, and to compute vectors from that; or scalars, where it folds all elements.
 pub(crate) fn strip_results(program: &TileProgram) -> Option<Kind> {
     let graph = program.graph();
-    let kind = program.reductions.first()?.scope.kind;
-    let scope = ReductionScope { kind, batches: Batches::Each };
+    let kinds = || program.reductions.iter().map(|one| one.scope.kind);
+    let kind = kinds().find(|kind| *kind != Kind::AlongRows)?;
+    let is_one =
+        |other: Kind| other == kind || (kind, other) == (Kind::AlongColumns, Kind::AlongRows);
     let folds = |one: &Reduction| {
-        one.is_of_elements() && one.scope == scope && !one.repeated && !one.is_pick()
+        let whole = ReductionScope { kind: one.scope.kind, batches: Batches::Each };
+        let of_elements = one.is_of_elements() && !one.repeated && !one.is_pick();
+        of_elements && one.scope == whole && is_one(whole.kind)
     };
     let follows = |output: &Output| {
-        graph.space().axes(&output.dims).map(Axes::kind) == Some(kind)
+        graph.space().axes(&output.dims).map(Axes::kind).is_some_and(is_one)
             && program.after_reductions[output.value.index()]
             && program.output_run(output) == 1
             && !program.is_shared(output)
@@ -68,6 +74,13 @@ pub(crate) fn strip_results(program: &TileProgram) -> Option<Kind> {
         && program.reductions.iter().all(folds)
         && graph.outputs().iter().all(follows);
     suits.then_some(kind)
+}
+
+/// Whether rows that are folded beside columns have few enough partial results, one of each strip.
+pub(super) fn folds_few_strips(program: &TileProgram, problem: &Problem) -> bool {
+    let narrowest = STRIP_TILES.iter().map(|tile| tile.columns).min().unwrap_or(1);
+    let strips = problem.product_columns().div_ceil(narrowest as usize);
+    strips <= MOST_STRIPS || program.reductions_of(Kind::AlongRows).next().is_none()
 }
 
 impl RowNeeds {
@@ -129,16 +142,22 @@ pub(super) fn cycles(
     let idle = waves * ctas / (units * strips);
     let moved = rows * columns * loaded * pieces * idle / (Sm90::MEMORY_BYTES * in_flight);
     let combining = if schedule.needs.folds.columns > 0 { COMBINING } else { 0 };
-    let work = f64::from(schedule.needs.work.saturating_sub(combining)) + ELEMENT;
+    // Lanes combine a row by shuffles.
+    let folds = schedule.needs.folds;
+    let lanes = f64::from(folds.rows * 2 * tile.threads_per_row().ilog2());
+    let work = f64::from(schedule.needs.work.saturating_sub(combining))
+        + ELEMENT
+        + lanes / f64::from(tile.row_elements());
     let resident = (ctas / processors).ceil();
     let all = waves * turns * resident * turn * f64::from(tile.columns);
     let computed = all * work / ISSUED;
-    let folds = schedule.needs.folds;
     let groups = f64::from(schedule.threads() / tile.columns);
     let of_columns = units * f64::from(folds.columns) / (groups * AT_ONCE);
     let of_all = units * strips * f64::from(folds.scalars);
     let of_all = of_all / (f64::from(schedule.threads()) * AT_ONCE);
-    let gathered = (of_columns.ceil() + of_all.ceil()) * GATHERED;
+    let of_rows = (rows / (units * f64::from(schedule.threads()))).ceil()
+        * (strips * f64::from(folds.rows) / AT_ONCE).ceil();
+    let gathered = (of_columns.ceil() + of_all.ceil() + of_rows) * GATHERED;
     // A CTA computes while others of its SM load.
     LATENCY + moved.max(computed) + moved.min(computed) / resident + gathered
 }

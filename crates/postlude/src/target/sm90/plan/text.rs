@@ -166,21 +166,28 @@ impl Needs {
         }
         if let Some(rows) = self.rows {
             let RowNeeds { vector, loaded, moved, kept, least, .. } = rows;
-            let RowNeeds { vectors, passes, words, columns, multiple, .. } = rows;
+            let RowNeeds { vectors, passes, words, columns, multiple, gathered, .. } = rows;
             let remark = "# rows that threads hold";
             writeln!(
                 f,
                 "    held {vector} {loaded} {moved} {kept} {least} {vectors} {passes} {words} {columns} {multiple}  {remark}"
             )?;
+            if gathered > 0 {
+                writeln!(
+                    f,
+                    "    gathered {gathered}  # bytes of an element that come from gathered rows"
+                )?;
+            }
         }
         Ok(())
     }
 }
 
 /// Knobs that are one number.
-const NUMBERS: [&str; 36] = [
+const NUMBERS: [&str; 37] = [
     "swap_ab",
     "ctas",
+    "gathered",
     "segmented",
     "ragged",
     "masked",
@@ -328,6 +335,7 @@ impl Knobs {
                     vector,
                     loaded,
                     moved,
+                    gathered: 0,
                     kept,
                     least,
                     vectors,
@@ -368,6 +376,7 @@ impl Knobs {
             Some(_) => knob(name),
             None => Ok(given(name).unwrap_or(0)),
         };
+        let gathered = given("gathered").unwrap_or(0);
         let (stages, wgmma_in_flight) = (of_products("stages")?, of_products("wgmma_in_flight")?);
         let needs = Needs {
             mainloop,
@@ -387,7 +396,7 @@ impl Knobs {
             block_words: given("block_words").unwrap_or(0),
             shared_strides: given("shared_strides").unwrap_or(0) > 0,
             lists: self.lists,
-            rows: self.rows,
+            rows: self.rows.map(|rows| RowNeeds { gathered, ..rows }),
             copied_bytes: given("copied_bytes").unwrap_or(0),
             by_elements: tile.is_by_elements(),
         };

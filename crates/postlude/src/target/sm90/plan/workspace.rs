@@ -30,7 +30,12 @@ impl Workspace {
             rows * u64::from(tile.cluster.rows() * tile.partials_per_tile()),
             columns * u64::from(tile.cluster.columns()),
         );
-        let (unit, width) = (u64::from(tile.blocks() * SLOT_ROWS), u64::from(schedule.width()));
+        let width = u64::from(schedule.width());
+        let unit = match u64::from(tile.blocks() * SLOT_ROWS) {
+            // Every row has a partial result of each strip.
+            _ if tile.folds_strips() => (problem.rows as u64).div_ceil(rows),
+            unit => unit,
+        };
         // Partial results of segments lie one behind the other, and there are none along their rows.
         let (batch, rows_counted) =
             if problem.segmented { (1, 0) } else { (problem.batch as u64, rows) };

@@ -1,9 +1,11 @@
 //! The results of a strip's columns: warps combine what they folded of a unit's rows, units leave it in the workspace, and the
 //! last CTA of a strip to arrive finishes the strip. Scalars are the results of all strips, which the last CTA of all finishes.
+//! Rows that are folded beside columns have a partial result of each strip: the last CTA of a unit to arrive, of those that
+//! have the same rows, finishes these rows.
 //!
 //! In: what each thread has folded of its columns. Out: stored vectors or scalars. A column's partial results are combined in the order of
-//! warps and units, whichever CTA does it. As everywhere in the workspace, words say themselves whether they are written, so that
-//! an arrival needs no fence.
+//! warps and units, a row's in the order of strips, whichever CTA does it. As everywhere in the workspace, words say themselves
+//! whether they are written, so that an arrival needs no fence.
 
 use postlude_ptx::kernel::{Reg, SharedAddress};
 use postlude_ptx::modifier::{self, Order, Scope};
@@ -23,6 +25,8 @@ use super::workspace::{Parts, ResultOf, Workspace, WorkspaceIndex};
 
 /// Bytes of the flag that says whether the CTA was the last, with what aligns the words behind it.
 const FLAG_BYTES: u32 = 16;
+/// Where the flag lies that says whether it was the last of its rows.
+const OF_ROWS: u32 = 4;
 /// Words that are stored to shared memory at a time.
 const WORDS: usize = 4;
 
@@ -123,7 +127,13 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
         }
         self.share(states);
         k.sync();
-        k.if_(self.thread.eq(0), || self.arrive(unit.strip, unit.units - 1));
+        let folds_rows = self.reductions.of(Kind::AlongRows).next().is_some();
+        k.if_(self.thread.eq(0), || {
+            self.arrive(self.shared, unit.strip, unit.units - 1);
+            if folds_rows {
+                self.arrive(self.shared + OF_ROWS, self.strips + unit.number, self.strips - 1);
+            }
+        });
         let index = self.index(unit);
         let own = self.thread & (self.width() - 1);
         let column = unit.strip.mad(self.width(), own);
@@ -137,19 +147,93 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
         });
         k.sync();
         let before = k.load_shared::<U32, 1>(self.shared)[0];
+        let of_rows = folds_rows.then(|| k.load_shared::<U32, 1>(self.shared + OF_ROWS)[0]);
         k.if_(before.eq(unit.units - 1), || {
             self.finish(index, own, column);
             // The next unit's words come to the same memory.
             k.sync();
         });
+        if let Some(before) = of_rows {
+            k.if_(before.eq(self.strips - 1), || self.finish_rows(unit));
+            // The next unit's flags come to the same memory.
+            k.sync();
+        }
     }
 
     /// Counts the CTA among those that have arrived, and says in shared memory how many had, of which the last is this one's number.
-    fn arrive(&self, counter: Reg<'k, U32>, last: Reg<'k, U32>) {
+    fn arrive(&self, flag: SharedAddress<'k>, counter: Reg<'k, U32>, last: Reg<'k, U32>) {
         let k = self.evaluator.k;
         let (increment, to) = (modifier::Reduction::Increment, self.workspace.counter(counter));
         let before = k.atomic::<U32>(increment, Order::Relaxed, Scope::Gpu, to, last);
-        k.store_shared(self.shared, [before]);
+        k.store_shared(flag, [before]);
+    }
+
+    /// Leaves what threads have folded of a strip's part of some rows, by row and by reduction along rows: the lanes of each row
+    /// combine it, and as many of them as there are rows have one each. The first row is given, and rows to the next.
+    pub(crate) fn add_rows(
+        &self,
+        strip: Reg<'k, U32>,
+        [first, apart]: [Reg<'k, U32>; 2],
+        rows: &[Vec<State<'k>>],
+    ) {
+        let (k, evaluator) = (self.evaluator.k, self.evaluator);
+        let threads = evaluator.plan.schedule.tile.threads_per_row();
+        let bits = Fragment::WARP_BITS.iter().copied();
+        let bits: Vec<u32> = bits.filter(|bit| (STRIP_ROWS..threads).contains(bit)).collect();
+        let fold = |(place, one): (usize, Numbered)| {
+            let mut states: Vec<State<'k>> = rows.iter().map(|row| row[place].clone()).collect();
+            let mut bit = 1;
+            while states.len() > 1 {
+                let has_bit = (self.thread & bit).ne(0);
+                let pair = |two: &[State<'k>]| {
+                    evaluator.fold_exchanged(one.1, [&two[0], &two[1]], has_bit, bit)
+                };
+                states = states.chunks_exact(2).map(pair).collect();
+                bit *= 2;
+            }
+            (one, evaluator.fold_lanes(one.1, states.remove(0), &bits))
+        };
+        let all = self.reductions.of(Kind::AlongRows).enumerate();
+        let states: Vec<(Numbered, State<'k>)> = all.map(fold).collect();
+        let row = apart.mad(self.thread & (STRIP_ROWS - 1), first);
+        let writes = (self.thread & (threads - 1)).lt(STRIP_ROWS);
+        k.if_(writes & row.lt(evaluator.parameters.rows), || {
+            for (one, state) in &states {
+                self.workspace.write(*one, self.row_index(), (strip, ResultOf::Row(row)), state);
+            }
+        });
+    }
+
+    /// The workspace index of partial results of rows: those of a strip lie side by side.
+    fn row_index(&self) -> WorkspaceIndex<'k> {
+        let (zero, tiles) = (self.evaluator.k.imm(0), self.strips);
+        let units = self.units;
+        WorkspaceIndex { batch: zero, unit: zero, units, tile: zero, tiles, segment: None }
+    }
+
+    /// Combines the partial results of all strips of a unit's rows, each row by one thread, and stores what follows.
+    fn finish_rows(&self, unit: &StripUnit<'k>) {
+        let (k, parameters) = (self.evaluator.k, self.evaluator.parameters);
+        let schedule = self.evaluator.plan.schedule;
+        let (index, height) = (self.row_index(), schedule.tile.rows);
+        let groups = (up(parameters.rows, height) + (unit.units - 1)) / unit.units;
+        let apart = self.workspace.apart(Kind::AlongRows, index);
+        k.for_(self.thread, groups * height, schedule.threads(), |own| {
+            let group = (own >> height.trailing_zeros()).mad(unit.units, unit.number);
+            let row = group.mad(height, own & (height - 1));
+            let inside = row.lt(parameters.rows);
+            let count = self.strips.select(0, inside);
+            let gather = |one: Numbered| {
+                let parts = Parts { count, apart, first: k.imm(0), step: 1 };
+                (one.1, self.workspace.gather(one, index, ResultOf::Row(row), parts))
+            };
+            let results: Vec<_> = self.reductions.of(Kind::AlongRows).map(gather).collect();
+            let scope = ReductionScope { kind: Kind::AlongRows, batches: Batches::Each };
+            let at = (parameters.batch_dims.batch(index.batch), row, k.imm(0));
+            let place = Place { at, inside: Some(inside) };
+            let known = environment(&self.evaluator, scope.kind, &place);
+            store_outputs(&self.evaluator, scope, &place, known, &results);
+        });
     }
 
     /// The same for scalars: a CTA's words are of all its columns, and the last CTA of all finishes them.
@@ -166,7 +250,7 @@ impl<'a, 'k, C: EpilogueChip> StripResults<'a, 'k, C> {
             for (one, (_, state)) in all {
                 self.workspace.write(one, index, (number, ResultOf::Scalar), &state);
             }
-            self.arrive(k.imm(0), last);
+            self.arrive(self.shared, k.imm(0), last);
         });
         k.sync();
         let before = k.load_shared::<U32, 1>(self.shared)[0];

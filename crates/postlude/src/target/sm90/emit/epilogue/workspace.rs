@@ -214,6 +214,9 @@ impl<'k, C: EpilogueChip> Workspace<'_, 'k, C> {
 
     /// All rows or columns of the grid's tiles.
     fn line(&self, kind: Kind, index: WorkspaceIndex<'k>) -> Reg<'k, U64> {
+        if kind == Kind::AlongRows && self.evaluator.plan.schedule.tile.folds_strips() {
+            return self.evaluator.k.widen(self.evaluator.parameters.rows);
+        }
         let blocks = if kind == Kind::AlongRows { index.units } else { index.tiles };
         self.evaluator.k.widen(blocks * self.block_length(kind))
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Values along columns are computed once a unit, those along rows once for each of a thread's rows. A row beyond the last is
-//! read at the last, and what it would add is left out.
+//! read at the last, and what it would add is left out. Where rows are folded, too, the lanes of a row combine its elements of
+//! the strip as soon as they are read, and leave the strip's partial result of the row in the workspace.
 
 use postlude_ptx::kernel::{Reg, Var};
 use postlude_ptx::types::F32;
@@ -26,7 +27,9 @@ use super::held::{HeldRow, HeldVector, RowWords};
 
 /// What all rows of a unit have in common.
 struct Shared<'k> {
+    /// Those along columns, or of all elements, and those along rows.
     reductions: Vec<Reduction>,
+    of_rows: Vec<Reduction>,
     /// What is computed of an element.
     only: Vec<bool>,
     vectors: Vec<HeldVector<'k>>,
@@ -43,17 +46,24 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         };
         let results = StripResults::new(self.evaluator());
         results.for_each(|unit| {
-            let states = self.fold_unit(unit, scalars);
+            let states = self.fold_unit(&results, unit, scalars);
             results.add(unit, states);
         });
     }
 
     /// What a thread's elements of a unit give, for each reduction of each column.
-    fn fold_unit(&self, unit: &StripUnit<'k>, scalars: Environment<'k>) -> Vec<Vec<State<'k>>> {
+    fn fold_unit(
+        &self,
+        results: &StripResults<'_, 'k, C>,
+        unit: &StripUnit<'k>,
+        scalars: Environment<'k>,
+    ) -> Vec<Vec<State<'k>>> {
         let (k, evaluator, rows) = (self.k, self.evaluator(), self.plan.schedule.tile.rows);
-        let reductions: Vec<Reduction> = self.plan.program.reductions.clone();
+        let all = self.plan.program.reductions.iter();
+        let only = self.missing(all.clone().flat_map(|one| one.operands()), &scalars);
+        let (of_rows, reductions): (Vec<Reduction>, Vec<Reduction>) =
+            all.partition(|one| one.scope.kind == Kind::AlongRows);
         let vectors = self.holder.strip(unit.strip);
-        let only = self.missing(reductions.iter().flat_map(|one| one.operands()), &scalars);
         let first = self.holder.strip_row(k.imm(0), &vectors);
         let along = |vector| self.along_columns(&first, vector, &scalars, &only);
         let columns = vectors.iter().map(along).collect();
@@ -62,7 +72,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             (0..self.plan.schedule.tile.row_elements()).map(|_| begin()).collect()
         };
         let totals: Vec<Vec<Total<'k>>> = reductions.iter().map(total).collect();
-        let shared = Shared { reductions, only, vectors, scalars, columns };
+        let shared = Shared { reductions, of_rows, only, vectors, scalars, columns };
         let [begin, apart] = unit.rows(rows);
         // All threads of a CTA go round as often.
         k.for_(begin, self.parameters.rows, unit.step(rows), |row| {
@@ -70,7 +80,10 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             let rows = (0..STRIP_ROWS).map(|turn| own + apart * turn);
             let rows: Vec<_> =
                 rows.map(|row| self.holder.strip_row(row, &shared.vectors)).collect();
-            self.fold_some(&shared, &rows, &totals);
+            let along = self.fold_some(&shared, &rows, &totals);
+            if !shared.of_rows.is_empty() {
+                results.add_rows(unit.strip, [own, apart], &along);
+            }
         });
         // A scalar is of the problem's columns alone; those beyond the last have no results of their own.
         let counted = strip_results(self.plan.program) == Some(Kind::Scalar);
@@ -90,8 +103,13 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
         shared.reductions.iter().zip(totals).map(states).collect()
     }
 
-    /// Loads some rows, and adds their elements.
-    fn fold_some(&self, shared: &Shared<'k>, rows: &[HeldRow<'k>], totals: &[Vec<Total<'k>>]) {
+    /// Loads some rows, and adds their elements; what these give for each reduction along rows, by row.
+    fn fold_some(
+        &self,
+        shared: &Shared<'k>,
+        rows: &[HeldRow<'k>],
+        totals: &[Vec<Total<'k>>],
+    ) -> Vec<Vec<State<'k>>> {
         let evaluator = self.evaluator();
         let words: Vec<RowWords<'k>> = rows.iter().map(|row| self.load_row(row)).collect();
         let of_row = |row: &HeldRow<'k>| {
@@ -101,10 +119,23 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             known
         };
         let environments: Vec<Environment<'k>> = rows.iter().map(of_row).collect();
+        let nothing = shared.of_rows.iter().map(|one| evaluator.fold_begin(*one)).collect();
+        let mut along: Vec<Vec<State<'k>>> = vec![nothing; rows.len()];
         for number in 0..shared.vectors.len() {
             let mut later: Vec<Vec<Vec<Term<'k>>>> = vec![Vec::new(); shared.reductions.len()];
-            for ((row, words), environment) in rows.iter().zip(&words).zip(&environments) {
+            let of_rows = rows.iter().zip(&words).zip(&environments).zip(&mut along);
+            for (((row, words), environment), along) in of_rows {
                 let elements = self.elements((row, number), shared, environment, words);
+                for (state, one) in along.iter_mut().zip(&shared.of_rows) {
+                    let terms =
+                        Self::terms(&evaluator, (row, number), environment, &elements, *one);
+                    let with = evaluator.fold_more(*one, state, &terms);
+                    let inside = |(word, before): (Reg<'k, F32>, &Reg<'k, F32>)| {
+                        let inside = shared.vectors[number].inside;
+                        inside.map_or(word, |inside| word.select(*before, inside))
+                    };
+                    *state = with.into_iter().zip(&*state).map(inside).collect();
+                }
                 for (place, one) in shared.reductions.iter().enumerate() {
                     let terms =
                         Self::terms(&evaluator, (row, number), environment, &elements, *one);
@@ -122,6 +153,7 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
                 self.fold_terms(number, *one, totals, terms);
             }
         }
+        along
     }
 
     /// Adds a vector's terms of some rows to the partial results of its columns.

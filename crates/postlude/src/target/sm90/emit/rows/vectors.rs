@@ -2,17 +2,18 @@
 
 use postlude_ptx::kernel::{GlobalPointer, Kernel, Packed8, Reg};
 use postlude_ptx::modifier::LoadCache;
-use postlude_ptx::types::{B32, Pred};
+use postlude_ptx::types::{B32, Pred, U32};
 
 use crate::dtype::DType;
 use crate::graph::{Kind, Node, NodeId};
-use crate::target::sm90::plan::column_inputs;
+use crate::lower::table_dims;
+use crate::target::sm90::plan::{GatheredRows, column_inputs};
 
 use super::super::chip::EpilogueChip;
 use super::super::slot::half_of;
 use super::super::values::{Environment, Place, Value, byte_values, scale_code, word_value};
-use super::RowKernel;
 use super::held::{HeldRow, HeldVector, RowWords};
+use super::{Elements, RowKernel};
 
 /// Words of one access, and its bytes.
 const WORDS: usize = 4;
@@ -30,6 +31,24 @@ pub(super) fn where_inside<'k, C: EpilogueChip>(
     match inside {
         Some(inside) => k.when(inside, body),
         None => body(),
+    }
+}
+
+/// Neighbours that are all nan, or of integers 0.
+fn word_of_nothing(dtype: DType) -> u32 {
+    match dtype {
+        DType::F32 | DType::TF32 => 0x7fff_ffff,
+        DType::F16 | DType::BF16 => 0x7fff_7fff,
+        DType::F8E4M3 | DType::F8E5M2 => 0x7f7f_7f7f,
+        DType::F8E8M0 => u32::MAX,
+        DType::I8
+        | DType::U8
+        | DType::I32
+        | DType::I64
+        | DType::Bool
+        | DType::I4
+        | DType::U4
+        | DType::B1 => 0,
     }
 }
 
@@ -68,6 +87,58 @@ impl<'k, C: EpilogueChip> RowKernel<'_, 'k, C> {
             row.vectors.iter().map(of_vector).collect()
         };
         self.plan.program.tile_operands.iter().copied().map(of_operand).collect()
+    }
+
+    /// Loads what elements have of gathered rows; nan, of integers 0, where an index is out of range.
+    pub(super) fn gather(
+        &self,
+        row: &HeldRow<'k>,
+        environment: &Environment<'k>,
+        elements: &mut Elements<'k>,
+    ) {
+        let (k, evaluator) = (self.k, self.evaluator());
+        for GatheredRows { node, table, index } in &self.gathered {
+            let memory = self.parameters.memory(*table);
+            let Some(at) = environment[index.index()] else {
+                panic!("compiler bug: an index that is not known")
+            };
+            let at = at.integer().cast::<U32>();
+            let inside = at.lt(evaluator.size(&table_dims(self.plan.graph, *table)[0]));
+            let start = memory.element_of_row(k, (self.parameters.batch_dims.at(k.imm(0)), at, at));
+            let (start, nothing) = (start.pointer(), word_of_nothing(memory.dtype));
+            let words: Vec<_> = (row.vectors.iter())
+                .map(|vector| self.load_vector_if(inside, memory.dtype, start, vector, nothing))
+                .collect();
+            for (elements, words) in elements.iter_mut().zip(words) {
+                let values = self.unpack_vector(memory.dtype, &words);
+                for (element, value) in elements.iter_mut().zip(values) {
+                    element[node.index()] = Some(value);
+                }
+            }
+        }
+    }
+
+    /// The words of a vector of a row that begins here, where there is one.
+    fn load_vector_if(
+        &self,
+        inside: Reg<'k, Pred>,
+        dtype: DType,
+        start: GlobalPointer<'k>,
+        vector: &HeldVector<'k>,
+        nothing: u32,
+    ) -> Vec<Reg<'k, B32>> {
+        let (k, from) = (self.k, vector.address(start, dtype.bits() as u32 / 8));
+        let cache = LoadCache::ReadOnly;
+        match self.words(dtype) {
+            1 => k.load_global_if::<B32, 1>(inside, from, cache, nothing).to_vec(),
+            2 => k.load_global_if::<B32, 2>(inside, from, cache, nothing).to_vec(),
+            count => (0..(count / WORDS) as i64)
+                .flat_map(|part| {
+                    let from = from.offset(part * BYTES);
+                    k.load_global_if::<B32, WORDS>(inside, from, cache, nothing)
+                })
+                .collect(),
+        }
     }
 
     /// Stores a vector where it is inside.
