@@ -427,9 +427,10 @@ impl<'k, C: Tma> TileScheduler<'k, C> {
         let others = self.k.imm(0).select(count - 1, is_whole);
         let first_step = part * steps;
         // Steps beyond K add zeros, but where narrow elements of a span share values, there are none.
-        let steps = match self.schedule.steps_at_once() {
-            1 => steps,
-            _ => steps.min(self.steps.max(first_step) - first_step),
+        let steps = if self.schedule.tile.is_swapped() {
+            steps.min(self.steps.max(first_step) - first_step)
+        } else {
+            steps
         };
         let slice = Slice {
             number: part,
