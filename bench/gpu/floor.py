@@ -1,7 +1,7 @@
 """Rows that are bound by memory: ours beside the floor of their bytes, and beside PyTorch, in interleaved rounds.
 
     python bench/gpu/floor.py [--seed 0] [--families bf16,w4] [--rows 10] [--compile] [--json FILE] [--time-limit 600]
-    python bench/gpu/floor.py --bars    the sizes of issue 41's table instead of a seed's
+    python bench/gpu/floor.py --bars    the sizes of the table of bars instead of a seed's
     python bench/gpu/floor.py --list    the rows with their bytes and predicted floors; needs no GPU and no PyTorch
 
 The floor is measured in the same rounds: one launch that reads a row's bytes, or copies them where it stores tiles. All
@@ -242,7 +242,7 @@ def families(text: str) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="what the sizes are drawn from")
-    parser.add_argument("--bars", action="store_true", help="the sizes of issue 41's table instead")
+    parser.add_argument("--bars", action="store_true", help="the sizes of the table of bars instead")
     parser.add_argument("--families", type=families, default=FAMILIES, help=", ".join(FAMILIES))
     parser.add_argument("--rows", type=int, help="only so many rows, the first ones")
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,6 +1,6 @@
-"""The rows of `floor.py`: kernels that are bound by memory, their sizes and bytes, and the bars of issue 41.
+"""The rows of `floor.py`: kernels that are bound by memory, their sizes and bytes, and their bars.
 
-In: a seed, or nothing for the sizes of the issue's table. Out: a list of `Row`. Nothing here needs PyTorch or a GPU. A
+In: a seed, or nothing for the sizes of the table. Out: a list of `Row`. Nothing here needs PyTorch or a GPU. A
 row's sizes depend on the seed, its kind and its place within the kind: leaving families out changes no other row.
 """
 
@@ -172,7 +172,7 @@ def size_of(declared: object, sizes: Sizes) -> int:
     return math.prod(shape(declared.dims, sizes)) * BITS[declared.dtype] // 8  # type: ignore[attr-defined]
 
 
-# The bars of issue 41.
+# The bars.
 
 LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336), (28672, 8192))
 #: Of the floor, one for each of LAYERS: 1 and 16 rows, and 64 rows where the table has a line.
@@ -247,7 +247,7 @@ def row(kind: str, unseen: bool, **sizes: int) -> Row:
 
 
 def of_table() -> list[Row]:
-    """The sizes of the issue's table."""
+    """The sizes of the table."""
     norms, few = ("rms_norm", "layer_norm", "softmax", "cross_entropy"), ("bf16", "bf16_silu", "w4", "w8", "fp8")
     vocabulary = ("cross_entropy", "softmax", "argmax", "top_k")
     found = [row(kind, False, M=m, N=n, K=k) for kind in few for m in (1, 16, 64) for n, k in LAYERS]

@@ -3,7 +3,7 @@
     python bench/gpu/l2.py [--rounds 7]
 
 In a phase of its own without a set-aside and in one with the largest, each program runs with the window over what both
-launches touch (`window`), and without (`plain`): rounds are interleaved, and all buffers are cold. The set-aside is a
+launches touch (`window`), and without (`set aside`): rounds are interleaved, and all buffers are cold. The set-aside is a
 limit of the context, so it is put back at the end.
 """
 
@@ -145,7 +145,7 @@ def main() -> None:
         Floor().warm_up()
         most = l2.attribute(MOST_PERSISTING)
         print(f"set-aside at most {most / 1e6:.1f} MB, windows at most {l2.attribute(MOST_WINDOW) / 1e6:.1f} MB")
-        print(f"{'program':42} {'plain':>8} {'set aside':>10} {'window':>8}  us, and the window over plain")
+        print(f"{'program':42} {'plain':>8} {'set aside':>10} {'window':>8}  us")
         for name, (make, size) in PROGRAMS.items():
             programs = [make() for _ in range(buffers_of(size))]
             plain, windowed = competitor(l2, programs, 0), competitor(l2, programs, most)
@@ -154,7 +154,7 @@ def main() -> None:
             rounds = clock.rounds({"plain": plain, "window": windowed}, LAUNCHES, options.rounds)
             l2.set_aside(0)
             with_limit, window = (statistics.median(rounds[one]) for one in ("plain", "window"))
-            print(f"{name:42} {without:8.1f} {with_limit:10.1f} {window:8.1f}  {without / window:.3f}x", flush=True)
+            print(f"{name:42} {without:8.1f} {with_limit:10.1f} {window:8.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -343,7 +343,6 @@ fn streamed_rows_need_rings_that_hold_them() {
         ("c_stages", "33"),
         ("held", "8 2 4 1 1 0 2 1 4294967295 1"),
         ("cluster", "2 x 1"),
-        ("raster", "backwards group 1"),
         ("ctas", "9"),
     ] {
         let other = own.with(knob, value).expect("it reads");
@@ -359,8 +358,6 @@ fn held_rows_run_with_any_ctas_that_fit() {
     for ctas in [1, 2, 5] {
         check_with(&text, &at, None, Some(&own.with("ctas", ctas).expect("it is a knob")));
     }
-    let backwards = own.with("raster", "backwards group 1").expect("it is a knob");
-    check_with(&text, &at, None, Some(&backwards));
     let compiled = Compiled::of_graph(&parsed(&text), &Options::default());
     let problem = compiled.problem(&sizes(&at)).expect("sizes of every dim");
     let placements = Placements::packed(compiled.optimised(), &problem);

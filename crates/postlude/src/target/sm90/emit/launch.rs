@@ -67,12 +67,8 @@ fn facts(
         parameters.push(Parameter::Pointer { buffer: Buffer(ends.0), offset: 0 });
         parameters.push(Parameter::U64(stride as u64));
     }
-    let order = match schedule.raster.order {
-        RasterOrder::AlongM => !schedule.tile.holds_rows(),
-        RasterOrder::Backwards => true,
-        RasterOrder::AlongN => false,
-    };
-    parameters.extend([schedule.raster.group, u32::from(order)].map(Parameter::U32));
+    let raster = [schedule.raster.group, u32::from(schedule.raster.order == RasterOrder::AlongM)];
+    parameters.extend(raster.map(Parameter::U32));
     if !problem.segmented {
         let divisors = schedule.raster_divisors(problem);
         parameters.extend(divisors.into_iter().flat_map(divisor::parameters));

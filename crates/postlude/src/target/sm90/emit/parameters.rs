@@ -86,7 +86,7 @@ pub(super) struct Parameters<'k> {
     pub(super) batch_dims: BatchDims<'k>,
     /// Where segments of rows end, or of the contraction.
     pub(super) ends: Option<Ends<'k>>,
-    /// The raster: clusters of a group, and 1 where groups advance along M, or rows that threads hold come last first.
+    /// The raster: clusters of a group, and 1 where groups advance along M.
     pub(super) group: Reg<'k, U32>,
     pub(super) along_m: Reg<'k, U32>,
     /// What it divides by; segments say that on the device.

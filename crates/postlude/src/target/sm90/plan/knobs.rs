@@ -2,6 +2,7 @@
 
 use crate::target::tile::{Cluster, Tile};
 
+use super::raster::Raster;
 use super::refusal::Sm90Refusal;
 use super::reuse;
 use super::row_needs::{MOST_CTAS, MOST_THREADS};
@@ -88,7 +89,7 @@ fn refuse_values(schedule: &Sm90Schedule) -> Result<(), Sm90Refusal> {
         ),
         ("ctas", (1..=most).contains(&schedule.ctas)),
         ("grid_limit", schedule.grid_limit != Some(0)),
-        ("raster", schedule.raster.suits(tile)),
+        ("raster", (1..=Raster::MOST).contains(&schedule.raster.group)),
     ];
     match knobs.into_iter().find(|(_, fits)| !fits) {
         Some((knob, _)) => Err(Sm90Refusal::Knob { knob }),

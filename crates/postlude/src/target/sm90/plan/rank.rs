@@ -282,10 +282,6 @@ pub(crate) fn schedules(
             schedules.push(schedule);
         }
     }
-    let graph = bound.program().graph();
-    for schedule in &mut schedules {
-        schedule.raster = schedule.raster.behind_launches(schedule.tile, graph);
-    }
     if schedules.is_empty() { Err(Sm90Refusal::NoCandidate) } else { Ok(schedules) }
 }
 

@@ -2,9 +2,8 @@
 //!
 //! It is a parameter of the kernel, not part of its code.
 
-use crate::graph::Graph;
 use crate::problem::Problem;
-use crate::target::tile::{Cluster, KernelSchedule, Tile};
+use crate::target::tile::{Cluster, Tile};
 
 use super::needs::Needs;
 
@@ -29,21 +28,17 @@ pub(crate) enum RasterOrder {
     AlongM,
     /// Groups of tiles one below the other advance along N.
     AlongN,
-    /// Tiles whose rows threads hold, the last one first.
-    Backwards,
 }
 
 impl RasterOrder {
-    /// All of them.
-    pub(crate) const ALL: [RasterOrder; 3] =
-        [RasterOrder::AlongN, RasterOrder::AlongM, RasterOrder::Backwards];
+    /// Both.
+    pub(crate) const ALL: [RasterOrder; 2] = [RasterOrder::AlongN, RasterOrder::AlongM];
 
     /// The word in a printed schedule.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             RasterOrder::AlongN => "along_n",
             RasterOrder::AlongM => "along_m",
-            RasterOrder::Backwards => "backwards",
         }
     }
 }
@@ -86,7 +81,7 @@ impl Raster {
             return usual;
         }
         let shared = match usual.order {
-            RasterOrder::AlongN | RasterOrder::Backwards => tile.rows * tile.cluster.rows(),
+            RasterOrder::AlongN => tile.rows * tile.cluster.rows(),
             RasterOrder::AlongM => tile.columns * tile.cluster.columns(),
         };
         let bytes =
@@ -98,7 +93,7 @@ impl Raster {
     pub(crate) fn others(self) -> [Raster; 3] {
         let order = match self.order {
             RasterOrder::AlongN => RasterOrder::AlongM,
-            RasterOrder::AlongM | RasterOrder::Backwards => RasterOrder::AlongN,
+            RasterOrder::AlongM => RasterOrder::AlongN,
         };
         let group = |group: u32| Raster { group: group.clamp(1, Raster::MOST), ..self };
         [
@@ -108,27 +103,6 @@ impl Raster {
         ]
     }
 
-    /// The same where rows follow what an earlier launch read or stored last, which L2 still has.
-    pub(super) fn behind_launches(self, tile: Tile, graph: &Graph) -> Raster {
-        let behind = graph.inputs().iter().any(|input| input.computed.is_some());
-        match tile.kernel {
-            KernelSchedule::Rows if behind => Raster { order: RasterOrder::Backwards, ..self },
-            KernelSchedule::Rows
-            | KernelSchedule::StreamedRows
-            | KernelSchedule::Strips
-            | KernelSchedule::Cooperative
-            | KernelSchedule::PingPong
-            | KernelSchedule::Swapped
-            | KernelSchedule::Elements => self,
-        }
-    }
-
-    /// Whether a tile's kernel can go in this order.
-    pub(super) fn suits(self, tile: Tile) -> bool {
-        let held = tile.kernel == KernelSchedule::Rows;
-        (1..=Raster::MOST).contains(&self.group) && (held || self.order != RasterOrder::Backwards)
-    }
-
     /// More only makes the last group ragged.
-    const MOST: u32 = 1024;
+    pub(super) const MOST: u32 = 1024;
 }

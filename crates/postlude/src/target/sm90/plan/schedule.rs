@@ -143,7 +143,7 @@ impl Sm90Schedule {
         let [rows, columns] = self.clusters(problem).map(|count| count.max(1));
         let (grouped, other) = match self.raster.order {
             RasterOrder::AlongM => (columns, rows),
-            RasterOrder::AlongN | RasterOrder::Backwards => (rows, columns),
+            RasterOrder::AlongN => (rows, columns),
         };
         let group = u64::from(self.raster.group);
         let last = grouped - (grouped - 1) / group * group;

@@ -23,8 +23,6 @@ use super::super::plan::Plan;
 pub(super) struct Holder<'k> {
     /// Work tiles of the launch, of a batch, and side by side; `None` where one has all columns.
     pub(super) tiles: Reg<'k, U32>,
-    /// Whether the last tile comes first.
-    backwards: Reg<'k, Pred>,
     per_batch: Option<Reg<'k, U32>>,
     beside: Option<Reg<'k, U32>>,
     batch_dims: BatchDims<'k>,
@@ -101,7 +99,6 @@ impl<'k> Holder<'k> {
         let thread = k.thread();
         Holder {
             tiles: per_batch * parameters.batches,
-            backwards: parameters.along_m.ne(0),
             per_batch: batched.then_some(per_batch),
             beside,
             batch_dims: parameters.batch_dims,
@@ -183,7 +180,6 @@ impl<'k> Holder<'k> {
 
     /// The thread's columns in the tile of this number.
     pub(super) fn row(&self, number: Reg<'k, U32>) -> HeldRow<'k> {
-        let number = (self.tiles - 1 - number).select(number, self.backwards);
         let (batch, within) = self.batch_of(number);
         let [rows, columns] = self.tile;
         let own = self.lane * self.width;
