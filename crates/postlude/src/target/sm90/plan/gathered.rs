@@ -15,7 +15,7 @@ pub(crate) struct GatheredRows {
     /// The entry.
     pub(crate) node: NodeId,
     pub(crate) table: InputId,
-    /// The table's row, which is the same for all elements of a row.
+    /// The table's row, which is the same for all elements of a row and waits for no pass over them.
     pub(crate) index: NodeId,
 }
 
@@ -27,7 +27,9 @@ pub(crate) fn gathered_rows(program: &TileProgram) -> Vec<GatheredRows> {
     found
         .filter_map(|(node, it)| match it.op {
             Op::Entry(table, index, at) => {
-                let of_row = matches!(graph.ty(index).axes.kind(), Kind::AlongRows | Kind::Scalar);
+                let of_row = matches!(graph.ty(index).axes.kind(), Kind::AlongRows | Kind::Scalar)
+                    && program.passes[index.index()] == 0
+                    && !program.after_reductions[index.index()];
                 let own = graph[at].op == Op::Index(IndexAxis::Column)
                     && table_dims(graph, table).get(1..) == Some(&column)
                     && it.ty.axes.kind() == Kind::Tile
