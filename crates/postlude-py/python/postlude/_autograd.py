@@ -143,9 +143,14 @@ def _lean(steps: Sequence[Step], results: Sequence[str]) -> tuple[Step, ...]:
         own = [name for name, given in zip(_outputs_of(kernel), step.gives) if given in wanted]
         gives = tuple(given for given in step.gives if given in wanted)
         if gives != step.gives:
-            math, threads, _, backend = kernel._options
+            options = kernel._options
             kernel = Kernel(
-                kernel.text, math=math, threads=threads, outputs=own, backend=backend, name=kernel.__name__
+                kernel.text,
+                math=options.math,
+                threads=options.threads,
+                outputs=own,
+                backend=options.backend,
+                name=kernel.__name__,
             )
         lean.append(Step(kernel, step.reads, gives))
         wanted.update(step.reads)
