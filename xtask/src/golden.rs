@@ -1,7 +1,11 @@
 //! `cargo xtask golden`: rewrites the files that pin what the compiler does, for review as a difference.
 
+mod against;
+
 use crate::assembler;
 use crate::command::{cargo, run};
+
+pub(crate) use against::against;
 
 /// Packages, test programs and their modules that compare with a file, and write it where `POSTLUDE_BLESS` is 1.
 const TESTS: &[(&str, &str, &str)] = &[

@@ -36,6 +36,8 @@ cargo xtask COMMAND
   test --quick formatting, lints and the tests that take no more than a few minutes together
   python       the Python package's part of it: a private Python with locked packages in .venv, the package, its tests
   golden       rewrites the golden files and the tables of the documentation, for review as a difference
+  golden --against REV   prints what differs from a commit, which is built beside this one: launches, schedules, tile programs
+               and PTX as text, each difference once, with the entries that have it
   bench cpu    the CPU side by side with NumPy and SciPy, two threads; results in bench/results
   gpu          packs what a machine with a GPU needs to test and time this commit: target/gpu
   fuzz         the nightly run: the CPU engine under AddressSanitizer, a million inputs to the parser, 20,000 random graphs,
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         ["test", "--quick"] => test::test(Tier::Quick),
         ["python"] => python_tests::run_tests(),
         ["golden"] => golden::bless(),
+        ["golden", "--against", revision] => golden::against(revision),
         ["bench", "cpu"] => bench::cpu(),
         ["fuzz", more @ ..] if !more.contains(&"--help") => fuzz::fuzz(more),
         ["gpu"] => gpu::pack(),

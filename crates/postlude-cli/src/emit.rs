@@ -17,7 +17,7 @@ pub(crate) fn emit(arguments: &EmitArguments) -> Result<Outcome, Failure> {
     let loaded = Loaded::read(&arguments.source)?;
     let options = loaded.options(&arguments.compile)?;
     let compiled = loaded.kernel.compile(&options);
-    let launches = Launches::of(&loaded, &compiled, &options, &arguments.compile)?;
+    let launches = Launches::of(&loaded, &compiled, &arguments.compile)?;
     let chosen = launches.chosen(arguments.launch_number)?;
     let last = *chosen.last().expect("compiler bug: a kernel without a launch");
     if let (Some(title), None) = (last.title(), arguments.launch_number) {

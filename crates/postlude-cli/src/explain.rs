@@ -89,7 +89,7 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<Outcome, Failure> 
         ScheduleTarget::Sm90 => {
             let of_launches = [StageChoice::Tile, StageChoice::Candidates, StageChoice::Schedule];
             if of_launches.into_iter().any(shown) {
-                let launches = Launches::of(&loaded, &compiled, &options, &arguments.compile)?;
+                let launches = Launches::of(&loaded, &compiled, &arguments.compile)?;
                 stages.explain_launches(&loaded, &options, &launches, arguments)?;
             }
         }

@@ -10,9 +10,7 @@ use postlude::plan::ScheduleTextError;
 use postlude::target::{Chip, Planned, Planning, Schedule, renamed_words};
 use postlude::{Compiled, Error, KernelLaunch, Options, Problem};
 
-use crate::arguments::{CompileArguments, Pair};
 use crate::bindings::Loaded;
-use crate::bytes::Bytes;
 use crate::diagnose;
 use crate::failure::{Failure, Mistake};
 use crate::source::read_text;
@@ -63,27 +61,6 @@ impl<'a> GpuProblem<'a> {
         GpuProblem { loaded, compiled, options, problem, placements, takes_schedule }
     }
 
-    /// The problem that the command line describes.
-    pub(crate) fn new(
-        loaded: &'a Loaded,
-        compiled: &'a Compiled,
-        options: &'a Options,
-        arguments: &CompileArguments,
-    ) -> Result<GpuProblem<'a>, Failure> {
-        let given: &[Pair<usize>] = &arguments.sizes;
-        let sizes = loaded.sizes(given)?;
-        let problem =
-            Problem::new(compiled.defined(), &sizes).map_err(|error| loaded.failure(error))?;
-        let problem = compiled.own_sizes(&problem).map_err(|error| loaded.failure(error))?;
-        let of = |compiled: &'a Compiled| {
-            let placements = Placements::packed(compiled.optimised(), &problem);
-            let (problem, takes_schedule) = (problem.clone(), true);
-            GpuProblem { loaded, compiled, options, problem, placements, takes_schedule }
-        };
-        let in_mainloop = compiled.in_mainloop(&problem).map(of);
-        Ok(in_mainloop.filter(|it| it.refusal().is_none()).unwrap_or_else(|| of(compiled)))
-    }
-
     /// The problem with the given schedule if it fits, or with the planner's.
     pub(crate) fn planned(&self) -> Result<Planned, Failure> {
         let planning = self.planning()?;
@@ -92,45 +69,6 @@ impl<'a> GpuProblem<'a> {
             None => planning.best(),
         };
         planned.map_err(|refusal| self.failure(refusal))
-    }
-
-    /// The same kernel, whose launches are repeated for chunks of a dim where it would store too much between them.
-    pub(crate) fn chunked(&self) -> Result<Option<Compiled>, Failure> {
-        let Some((chunked, problem)) =
-            self.compiled.chunked(&self.problem).map_err(|error| self.failure(error))?
-        else {
-            return Ok(None);
-        };
-        let placements = Placements::packed(chunked.optimised(), &problem);
-        let planning = chunked.planning(&problem, &placements, Chip::STANDARD);
-        let taken = planning.is_ok_and(|planning| planning.best().is_ok());
-        Ok(taken.then_some(chunked))
-    }
-
-    /// What lies between the launches of a kernel, in words.
-    pub(crate) fn between(&self, compiled: &Compiled) -> Result<String, Failure> {
-        let bytes = compiled.bytes_between(&self.problem).map_err(|error| self.failure(error))?;
-        let chunks = compiled.chunks(&self.problem);
-        let chunks = chunks.map_or_else(String::new, |chunks| format!("# {chunks}\n"));
-        Ok(format!("{chunks}# {} are stored between launches\n", Bytes(bytes)))
-    }
-
-    /// The same kernel with copies of its operands, where they pay at these sizes and a launch takes it.
-    pub(crate) fn copied(&self) -> Option<Compiled> {
-        let copied = self.compiled.copied(&self.problem, &self.placements)?;
-        let placements = Placements::packed(copied.optimised(), &self.problem);
-        let planning = copied.planning(&self.problem, &placements, Chip::STANDARD);
-        let taken = planning.is_ok_and(|planning| planning.best().is_ok());
-        taken.then_some(copied)
-    }
-
-    /// Why one launch does not take the kernel at these sizes.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);
-        match planning {
-            Ok(planning) => planning.best().err().map(|refusal| refusal.to_string()),
-            Err(error) => Some(error.summary()),
-        }
     }
 
     /// The caller's schedule, if it is for this launch.

@@ -3,11 +3,16 @@
 //! In: a kernel and sizes. Out: its launches in their order, as `run` would have them: with copies of operands where those
 //! pay, cut where one launch is refused, repeated for parts of a dim.
 
+use postlude::placement::Placements;
 use postlude::target::{Chip, Moved, Price};
-use postlude::{Compiled, KernelLaunch, LaunchStores, Options, Partition, Workspace};
+use postlude::{
+    Compiled, Error, KernelLaunch, LaunchForm, LaunchStores, Options, Partition, Problem, Taken,
+    Workspace,
+};
 
 use crate::arguments::CompileArguments;
 use crate::bindings::Loaded;
+use crate::bytes::Bytes;
 use crate::failure::{Failure, Mistake};
 use crate::gpu_schedule::GpuProblem;
 use crate::memory::amount;
@@ -32,13 +37,14 @@ impl Launches {
     pub(crate) fn of(
         loaded: &Loaded,
         compiled: &Compiled,
-        options: &Options,
         arguments: &CompileArguments,
     ) -> Result<Launches, Failure> {
-        let problem = GpuProblem::new(loaded, compiled, options, arguments)?;
-        let (compiled, text) = as_run(loaded, &problem, compiled, arguments)?;
-        let all = compiled.launches(&problem.problem, Chip::STANDARD);
-        Ok(Launches { all: all.map_err(|error| loaded.failure(error))?, text })
+        let failure = |error: Error| loaded.failure(error);
+        let sizes = loaded.sizes(&arguments.sizes)?;
+        let problem = compiled.problem(&sizes).map_err(failure)?;
+        let taken = compiled.taken(&problem, Chip::STANDARD).map_err(failure)?;
+        let text = in_words(compiled, &problem, &taken).map_err(failure)?;
+        Ok(Launches { all: taken.launches, text })
     }
 
     /// Refuses sizes that one of them does not take: before inputs are drawn, which may take long.
@@ -95,63 +101,61 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// The kernel as a call runs it, and its graphs in words where it takes more than one plain launch.
-fn as_run(
-    loaded: &Loaded,
-    problem: &GpuProblem<'_>,
+/// The graphs of a call in words, where it takes more than one plain launch.
+fn in_words(
     compiled: &Compiled,
-    arguments: &CompileArguments,
-) -> Result<(Compiled, Option<String>), Failure> {
-    if let Some(chunked) = problem.chunked()? {
-        let why = "# several launches, some of them repeated for parts of a dim";
-        return in_chunks(problem, why, chunked);
-    }
-    let partitions = compiled.partitions(&problem.problem);
-    let (compiled, why) = if problem.compiled.computes_operand() {
-        let why = "# load warps compute an operand as they load it".to_owned();
-        (problem.compiled.clone(), Some(why))
-    } else if let Some(copied) = problem.copied() {
-        let why =
-            "# several launches: the first ones store operands as the product reads them fastest";
-        (copied, Some(why.to_owned()))
-    } else if let Some(cut) = compiled.cheaper_cut(&problem.problem) {
-        let why = match problem.refusal() {
-            Some(refusal) => format!("# several launches, for one is refused: {refusal}"),
-            None => "# several launches, which cost less than one".to_owned(),
-        };
-        (cut.clone(), Some(why))
-    } else if let (Some(refusal), Some(cut)) = (problem.refusal(), compiled.cut()) {
-        let why = format!("# several launches, for one is refused: {refusal}");
-        let options = problem.options();
-        if let Some(chunked) = GpuProblem::new(loaded, cut, options, arguments)?.chunked()? {
-            return in_chunks(problem, &why, chunked);
+    problem: &Problem,
+    taken: &Taken,
+) -> Result<Option<String>, Error> {
+    let partitions = compiled.partitions(problem);
+    let graph = taken.compiled.optimised();
+    let several = graph.declared_inputs().len() < graph.inputs().len();
+    let why = match taken.form {
+        LaunchForm::InMainloop => "load warps compute an operand as they load it".to_owned(),
+        LaunchForm::Whole if taken.compiled.computes_operand() => {
+            "load warps compute an operand as they load it".to_owned()
         }
-        (cut.as_run(&problem.problem, Chip::STANDARD), Some(why))
-    } else {
-        let graph = compiled.optimised();
-        let several = graph.declared_inputs().len() < graph.inputs().len();
-        let products = graph.products().len();
-        let why = match (several, products > 1) {
-            (false, false) if partitions.is_empty() => None,
-            (false, false) => Some("# one launch, which costs less than several".to_owned()),
-            (false, true) => Some(format!("# one launch of {products} products that share A")),
-            (true, _) => {
-                Some("# several launches; the last one reads what the others compute".to_owned())
-            }
-        };
-        (compiled.clone(), why)
+        LaunchForm::Chunked => {
+            "several launches, some of them repeated for parts of a dim".to_owned()
+        }
+        LaunchForm::Copied => {
+            "several launches: the first ones store operands as the product reads them fastest"
+                .to_owned()
+        }
+        LaunchForm::Cut => match refusal(compiled, problem) {
+            Some(refusal) => format!("several launches, for one is refused: {refusal}"),
+            None => "several launches, which cost less than one".to_owned(),
+        },
+        LaunchForm::Whole if several => {
+            "several launches; the last one reads what the others compute".to_owned()
+        }
+        LaunchForm::Whole => match graph.products().len() {
+            0 | 1 if partitions.is_empty() => return Ok(None),
+            0 | 1 => "one launch, which costs less than several".to_owned(),
+            products => format!("one launch of {products} products that share A"),
+        },
     };
-    let Some(why) = why else { return Ok((compiled, None)) };
-    let workspace = compiled.workspace(&problem.problem, Chip::STANDARD);
-    let workspace = workspace.map_err(|error| loaded.failure(error))?;
-    let name = compiled.optimised().name();
-    let text = format!(
-        "{why}\n{}{}{}",
-        priced(&partitions),
-        stores(&workspace, name),
-        compiled.optimised()
-    );
-    Ok((compiled, Some(text)))
+    let between = match taken.compiled.chunks(problem) {
+        Some(chunks) => {
+            let bytes = Bytes(taken.compiled.bytes_between(problem)?);
+            format!("# {chunks}\n# {bytes} are stored between launches\n")
+        }
+        None => {
+            let workspace = taken.compiled.workspace(&taken.problem, Chip::STANDARD)?;
+            priced(&partitions) + &stores(&workspace, graph.name())
+        }
+    };
+    Ok(Some(format!("# {why}\n{between}{graph}")))
+}
+
+/// Why one launch does not take the kernel at these sizes.
+fn refusal(compiled: &Compiled, problem: &Problem) -> Option<String> {
+    let placements = Placements::packed(compiled.optimised(), problem);
+    let planning = compiled.planning(problem, &placements, Chip::STANDARD);
+    match planning {
+        Ok(planning) => planning.best().err().map(|refusal| refusal.to_string()),
+        Err(error) => Some(error.summary()),
+    }
 }
 
 /// The partitions that a call chooses from, a line each.
@@ -174,16 +178,6 @@ fn priced(partitions: &[Partition]) -> String {
         return lines;
     }
     format!("# partitions, with cycles as the model counts them\n{lines}")
-}
-
-/// A kernel whose launches are repeated for chunks of a dim.
-fn in_chunks(
-    problem: &GpuProblem<'_>,
-    why: &str,
-    chunked: Compiled,
-) -> Result<(Compiled, Option<String>), Failure> {
-    let text = format!("{why}\n{}{}", problem.between(&chunked)?, chunked.optimised());
-    Ok((chunked, Some(text)))
 }
 
 /// What launches move, and store for later ones, a line each, and the memory of a call.

@@ -46,8 +46,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Outcome, Failure> {
     Need::of(compiled.defined(), &problem, likely, extent).require()?;
 
     if fixed == Some(Backend::Sim) {
-        Launches::of(&loaded, &compiled, &options, &arguments.compile)?
-            .require(&loaded, &options)?;
+        Launches::of(&loaded, &compiled, &arguments.compile)?.require(&loaded, &options)?;
     }
     let progress = Progress::start(Reader::of(arguments.json));
     progress.say("making inputs");

@@ -2,6 +2,8 @@
 //!
 //! Buffers are named by number: the caller of a launch says which memory each is.
 
+use std::fmt;
+
 /// The facts of one launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Launch {
@@ -20,9 +22,38 @@ pub struct Launch {
     pub workspace_bytes: u64,
 }
 
+/// A line for the sizes, and one for each parameter.
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.grid;
+        let [across, down, deep] = self.cluster;
+        writeln!(
+            f,
+            "grid {x} x {y} x {z}, cluster {across} x {down} x {deep}, {} threads",
+            self.threads
+        )?;
+        writeln!(
+            f,
+            "{} bytes shared, {} bytes of workspace",
+            self.shared_bytes, self.workspace_bytes
+        )?;
+        self.parameters.iter().try_for_each(|parameter| writeln!(f, "{parameter}"))
+    }
+}
+
 /// Memory that a launch reads or writes, by number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Buffer(pub u32);
+
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.of_table() {
+            _ if *self == Buffer::WORKSPACE => f.write_str("workspace"),
+            Some(Buffer(tensor)) => write!(f, "table {tensor}"),
+            None => write!(f, "buffer {}", self.0),
+        }
+    }
+}
 
 impl Buffer {
     /// The launch's own scratch memory.
@@ -61,6 +92,18 @@ pub enum Parameter {
     U64(u64),
     /// A float.
     F32(f32),
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Parameter::U32(value) => write!(f, "u32 {value}"),
+            Parameter::U64(value) => write!(f, "u64 {value}"),
+            Parameter::F32(value) => write!(f, "f32 {value:?}"),
+            Parameter::Pointer { buffer, offset } => write!(f, "pointer {buffer} + {offset}"),
+            Parameter::Map(map) => write!(f, "map {map}"),
+        }
+    }
 }
 
 impl PartialEq for Parameter {
@@ -114,6 +157,19 @@ impl Element {
     }
 }
 
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Element::U8 => "u8",
+            Element::U16 => "u16",
+            Element::F16 => "f16",
+            Element::BF16 => "bf16",
+            Element::F32 => "f32",
+            Element::I32 => "i32",
+        })
+    }
+}
+
 /// How a box is laid out in shared memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Swizzle {
@@ -144,4 +200,20 @@ pub struct TensorMap {
     pub box_sizes: Vec<u32>,
     /// Its layout in shared memory.
     pub swizzle: Swizzle,
+}
+
+impl fmt::Display for TensorMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TensorMap { buffer, offset, element, sizes, strides, box_sizes, swizzle } = self;
+        let swizzle = match swizzle {
+            Swizzle::None => 0,
+            Swizzle::B32 => 32,
+            Swizzle::B64 => 64,
+            Swizzle::B128 => 128,
+        };
+        write!(
+            f,
+            "{buffer} + {offset}, {element} {sizes:?}, strides {strides:?}, box {box_sizes:?}, swizzle {swizzle}"
+        )
+    }
 }

@@ -107,7 +107,7 @@ fn planned(typed: &Typed, problem: &Problem, inputs: &[Shaped]) -> Result<Planne
     let places = graph.inputs().iter().enumerate();
     let places = places.filter(|(_, input)| int64.contains(&graph.passed_as(input)));
     let places: Vec<usize> = places.map(|(place, _)| place).collect();
-    typed.compiled.planned_with_int64(problem, &places, Chip::STANDARD)
+    typed.compiled.last_launch(problem, &places, Chip::STANDARD)
 }
 
 /// The text of one stage, or of all that need no sizes when none is named and no shapes are known.

@@ -12,10 +12,8 @@ mod options;
 mod partitions;
 #[cfg(feature = "sim")]
 mod pinned;
-#[cfg(feature = "sim")]
-mod planned_launches;
 mod simulated;
-#[cfg(feature = "sim")]
+#[cfg(any(feature = "cuda", feature = "sim"))]
 mod taken;
 #[cfg(feature = "cuda")]
 mod tune;
@@ -49,10 +47,12 @@ use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use call::{Call, Outputs, Prepared};
 #[cfg(any(feature = "cuda", feature = "sim"))]
-pub use launches::KernelLaunch;
+pub use launches::{KernelLaunch, Taken};
 pub use options::{Backend, Hooks, Options};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use partitions::Partition;
+#[cfg(any(feature = "cuda", feature = "sim"))]
+pub use taken::LaunchForm;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub use workspace::{LaunchStores, Workspace};
 
@@ -394,7 +394,7 @@ impl Compiled {
     }
 
     /// What one launch gives, or several where one is refused; the first refusal where all are.
-    #[cfg(feature = "sim")]
+    #[cfg(any(feature = "cuda", feature = "sim"))]
     fn or_cut<T>(
         &self,
         uncut: Result<T, Error>,
@@ -407,6 +407,12 @@ impl Compiled {
             },
             uncut => uncut,
         }
+    }
+
+    /// Whether the code of its last launch is that of one which overlaps with its neighbours.
+    #[cfg(any(feature = "cuda", feature = "sim"))]
+    fn overlaps(&self) -> bool {
+        self.options.hooks.overlap.of_launch(!self.earlier.is_empty())
     }
 
     /// What the reference evaluates.

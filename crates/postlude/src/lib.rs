@@ -178,7 +178,7 @@ pub use kernel::Hooks;
 pub use kernel::{Backend, Call, Compiled, Kernel, Options, Outputs, Prepared};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 #[doc(hidden)]
-pub use kernel::{KernelLaunch, LaunchStores, Partition, Workspace};
+pub use kernel::{KernelLaunch, LaunchForm, LaunchStores, Partition, Taken, Workspace};
 pub use problem::{Argument, Arguments, Problem, Sizes};
 pub use reference::{Comparison, Coverage, Difference, Extent};
 pub use tensor::{Element, Tensor, TensorError, TensorView, TensorViewMut};

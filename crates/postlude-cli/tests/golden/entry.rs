@@ -1,92 +1,113 @@
-//! One kernel and problem, as the golden files have it.
+//! One kernel and problem, as the golden files have it: every launch of a call.
 
 use std::fmt;
 
-use postlude::placement::Placements;
-use postlude::sim::SimCall;
-use postlude::target::{Chip, Planned, Schedule};
-use postlude::{Compiled, Error, MathMode, Problem, Sizes};
+use postlude::target::{Chip, Schedule};
+use postlude::{Arguments, Compiled, Error, KernelLaunch, Problem, Sizes, Taken};
 use postlude_corpus::fingerprint;
-use postlude_ptx::launch::Launch;
 
 /// One kernel and problem.
 pub(crate) struct Entry {
     /// The kernel and its sizes.
     pub(crate) name: String,
-    result: Result<Emitted, String>,
+    launches: Result<Vec<Launched>, String>,
+    /// Whether schedules are in words in the file, where a reader compares them; else they are hashes.
+    in_words: bool,
 }
 
-/// What was planned and emitted.
-struct Emitted {
-    schedule: Printed,
-    ptx: u64,
-    lines: usize,
-    launch: u64,
-}
-
-/// A schedule in the file: in words where a reader will compare them, else by its hash.
-enum Printed {
-    Words(String),
-    Hash(u64),
+/// What was planned and emitted for a launch, as texts.
+struct Launched {
+    graph: String,
+    /// Its tile program, schedule, PTX, and what else the launch takes.
+    parts: [(&'static str, String); 4],
+    schedule: Schedule,
 }
 
 impl Entry {
-    /// Plans and emits for packed tensors.
+    /// A call whose tensors lie without gaps.
     pub(crate) fn packed(name: &str, compiled: &Compiled, sizes: &Sizes) -> Entry {
         let sized = sizes.iter().map(|(dim, size)| format!(" {dim}={size}"));
         let name = format!("{name}{}", sized.collect::<String>());
-        let graph = compiled.optimised();
-        let problem = match Problem::new(graph, sizes) {
+        let problem = match compiled.problem(sizes) {
             Ok(problem) => problem,
             Err(error) => panic!("{name}: {error}"),
         };
-        let result = planned(compiled, &problem).map(|planned| {
-            let text = planned.emit(MathMode::Default).to_string();
-            let scalars = vec![Some(1.0); graph.inputs().len()];
-            let facts = planned.launch(&scalars);
-            Emitted::new(Printed::Words(one_line(&planned.schedule())), &text, &facts)
-        });
-        Entry { name, result: result.map_err(|error| error.summary()) }
+        let taken = compiled.taken(&problem, Chip::STANDARD);
+        Entry { name, launches: launched(taken), in_words: true }
     }
 
-    /// What the simulator would run.
-    pub(crate) fn simulated(name: String, call: Result<SimCall, Error>) -> Entry {
-        let result = call.map(|call| {
-            let schedule = fingerprint(call.schedule().to_string().as_bytes());
-            Emitted::new(Printed::Hash(schedule), call.text(), call.launch())
-        });
-        Entry { name, result: result.map_err(|error| error.to_string()) }
+    /// A call of these arguments.
+    pub(crate) fn bound(
+        name: String,
+        compiled: &Compiled,
+        problem: &Problem,
+        arguments: &Arguments<'_>,
+    ) -> Entry {
+        let taken = compiled.taken_with(problem, arguments, Chip::STANDARD);
+        Entry { name, launches: launched(taken), in_words: false }
+    }
+
+    /// Every text, with the number of its launch and what it is.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (usize, &'static str, &str)> {
+        let numbered = self.launches.iter().flatten().zip(1..);
+        numbered.flat_map(|(launch, number)| {
+            launch.parts.iter().map(move |(part, text)| (number, *part, text.as_str()))
+        })
     }
 }
 
-impl Emitted {
-    fn new(schedule: Printed, ptx: &str, launch: &Launch) -> Emitted {
-        // Tensor maps, sizes and strides are data of the launch; its debug form has all of them.
-        let launch = fingerprint(format!("{launch:?}").as_bytes());
-        Emitted { schedule, ptx: fingerprint(ptx.as_bytes()), lines: ptx.lines().count(), launch }
+fn launched(taken: Result<Taken, Error>) -> Result<Vec<Launched>, String> {
+    let launches = taken.and_then(|taken| taken.launches.iter().map(Launched::of).collect());
+    launches.map_err(|error: Error| error.summary())
+}
+
+impl Launched {
+    fn of(launch: &KernelLaunch) -> Result<Launched, Error> {
+        let planned = launch.planned(Chip::STANDARD)?;
+        let graph = launch.compiled.optimised();
+        let scalars = vec![Some(1.0); graph.inputs().len()];
+        let schedule = planned.schedule();
+        let parts = [
+            ("tile program", launch.compiled.program()?.to_string()),
+            ("schedule", schedule.to_string()),
+            ("ptx", launch.emitted(&planned).to_string()),
+            ("launch", planned.launch(&scalars).to_string()),
+        ];
+        Ok(Launched { graph: graph.name().to_owned(), parts, schedule })
     }
+}
+
+/// The hash of a text as the golden files have it.
+pub(crate) fn hash(text: &str) -> String {
+    format!("{:016x}", fingerprint(text.as_bytes()))
 }
 
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.name)?;
-        match &self.result {
-            Err(reason) => writeln!(f, "    refused: {}", reason.replace('\n', " ")),
-            Ok(Emitted { schedule, ptx, lines, launch }) => {
-                writeln!(f, "    ptx {ptx:016x}, {lines} lines; launch {launch:016x}")?;
-                match schedule {
-                    Printed::Words(words) => writeln!(f, "    {words}"),
-                    Printed::Hash(hash) => writeln!(f, "    schedule {hash:016x}"),
-                }
+        let launches = match &self.launches {
+            Err(reason) => return writeln!(f, "    refused: {}", reason.replace('\n', " ")),
+            Ok(launches) => launches,
+        };
+        for (number, Launched { graph, parts, schedule }) in (1..).zip(launches) {
+            let [tile, schedule_text, ptx, launch] = parts.each_ref().map(|(_, text)| text);
+            if launches.len() > 1 {
+                writeln!(f, "  launch {number} of {}, {graph}", launches.len())?;
+            }
+            let (tile, lines, launch) = (hash(tile), ptx.lines().count(), hash(launch));
+            writeln!(
+                f,
+                "    tile program {tile}; ptx {}, {lines} lines; launch {launch}",
+                hash(ptx)
+            )?;
+            if self.in_words {
+                writeln!(f, "    {}", one_line(schedule))?;
+            } else {
+                writeln!(f, "    schedule {}", hash(schedule_text))?;
             }
         }
+        Ok(())
     }
-}
-
-/// A problem with packed tensors as the planner runs it.
-fn planned(compiled: &Compiled, problem: &Problem) -> Result<Planned, Error> {
-    let placements = Placements::packed(compiled.optimised(), problem);
-    Ok(compiled.planning(problem, &placements, Chip::STANDARD)?.best()?)
 }
 
 /// The lines of a printed schedule, one behind the other.

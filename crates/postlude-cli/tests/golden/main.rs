@@ -1,11 +1,13 @@
-//! What is planned and emitted for Hopper, pinned: the printed schedule and a hash of the PTX and the launch facts of every
-//! kernel of the library, every case of the corpus, every benchmark row, every operand load and every reduction.
+//! What is planned and emitted for Hopper, pinned: of every launch of every kernel of the library, every case of the corpus,
+//! every benchmark row, every operand load and every reduction, the printed schedule and hashes of the tile program, the PTX
+//! and what the launch takes.
 //!
 //! A change that should change nothing proves it here; one that should change something shows what. `cargo xtask golden`
-//! rewrites the files of `golden/sm90`, and the difference is reviewed.
+//! rewrites the files of `golden/sm90`, and `cargo xtask golden --against REV` prints what differs from a commit, as text.
 
 mod entry;
 mod pairs;
+mod texts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,8 +22,12 @@ fn is_blessed() -> bool {
     std::env::var_os("POSTLUDE_BLESS").is_some_and(|value| value == "1")
 }
 
-/// Compares a file with what it should say now, stanza by stanza; or writes it.
+/// Compares a file with what it should say now, stanza by stanza; or writes it; or writes all that it is hashes of.
 fn compare(name: &str, entries: &[Entry]) {
+    if let Some(folder) = std::env::var_os("POSTLUDE_GOLDEN_TEXTS") {
+        texts::write(Path::new(&folder), name, entries).expect("the folder can be written");
+        return;
+    }
     let now: String = entries.iter().map(Entry::to_string).collect();
     let path = folder().join(name);
     if is_blessed() {

@@ -102,10 +102,7 @@ fn case(case: &Case) -> Entry {
     };
     let bound = bind(case, &compiled, None);
     let (problem, arguments) = bound.unwrap_or_else(|error| panic!("{}: {error}", case.name()));
-    let call = compiled
-        .outputs(&problem)
-        .and_then(|outputs| compiled.simulated(&problem, &arguments, &outputs));
-    Entry::simulated(case.name(), call)
+    Entry::bound(case.name(), &compiled, &problem, &arguments)
 }
 
 /// Every row of every suite, random ones included.

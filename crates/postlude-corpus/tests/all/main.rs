@@ -3,6 +3,7 @@
 mod bounds;
 mod coverage;
 mod fuzz;
+mod launches;
 mod mutations;
 mod picks;
 mod variations;

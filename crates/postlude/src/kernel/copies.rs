@@ -2,50 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::error::Error;
 use crate::graph::Graph;
 use crate::kernel::Compiled;
 use crate::optimise;
 use crate::placement::Placements;
 use crate::problem::Problem;
 use crate::process;
-use crate::target::{self, Chip, Planned};
+use crate::target;
 
 impl Compiled {
-    /// The last launch of a call whose tensors lie without gaps, with copies of its operands where they pay.
-    #[doc(hidden)]
-    pub fn planned_packed(&self, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
-        self.planned_with_int64(problem, &[], chip)
-    }
-
-    /// The same where the inputs in these places are of int64.
-    #[doc(hidden)]
-    pub fn planned_with_int64(
-        &self,
-        problem: &Problem,
-        int64: &[usize],
-        chip: Chip,
-    ) -> Result<Planned, Error> {
-        let packed = |graph: &Graph| Placements::packed(graph, problem).with_int64(int64);
-        let placements = packed(&self.optimised);
-        #[cfg(any(feature = "cuda", feature = "sim"))]
-        if let Some(in_mainloop) = self.in_mainloop(problem)
-            && let Ok(planning) = in_mainloop.planning(problem, &placements, chip)
-            && let Ok(planned) = planning.best()
-        {
-            return Ok(planned);
-        }
-        if let Some(copied) = self.copied(problem, &placements) {
-            let placements = packed(&copied.optimised);
-            if let Ok(planning) = copied.planning(problem, &placements, chip)
-                && let Ok(planned) = planning.best()
-            {
-                return Ok(planned);
-            }
-        }
-        Ok(self.planning(problem, &placements, chip)?.best()?)
-    }
-
     /// The same kernel whose operands launches before it copy, where it gains by that at these sizes. A kernel that has to be
     /// one launch, or has a schedule, reads operands as they lie.
     #[doc(hidden)]

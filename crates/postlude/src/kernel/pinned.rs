@@ -5,44 +5,29 @@
 
 use crate::error::Error;
 use crate::graph::Graph;
+use crate::kernel::launches::Lies;
 use crate::kernel::{Compiled, Hooks, Options};
-use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
 use crate::target::Chip;
-
-/// Where the outputs of a graph's own launch lie.
-type Outputs<'o> = dyn Fn(&Graph, &Problem) -> Vec<Placement> + 'o;
 
 impl Compiled {
     /// The same kernel as the simulator runs a call of these sizes, whose tensors lie without gaps: every launch, those
     /// before the last one too, keeps the schedule that it has here. Chunks of a dim keep their size.
     #[doc(hidden)]
     pub fn pinned(&self, problem: &Problem) -> Result<Compiled, Error> {
-        self.pinned_into(problem, &|graph, problem| Placements::packed(graph, problem).outputs)
+        self.pinned_where(&Lies::packed(&self.optimised, problem), problem)
     }
 
-    fn pinned_into(&self, problem: &Problem, outputs: &Outputs<'_>) -> Result<Compiled, Error> {
-        let packed = |graph: &Graph| Placements::packed(graph, problem);
-        self.first_taken(problem, &packed, &mut |taken, problem| {
-            taken.pinned_uncut(problem, outputs)
-        })
+    fn pinned_where(&self, lies: &Lies, problem: &Problem) -> Result<Compiled, Error> {
+        let form = |graph: &Graph| lies.of_form(graph, problem);
+        self.first_taken(problem, &form, &mut |taken, own, _| taken.pinned_uncut(lies, own))
     }
 
-    fn pinned_uncut(&self, problem: &Problem, outputs: &Outputs<'_>) -> Result<Compiled, Error> {
-        let graph = &self.optimised;
-        let outputs = outputs(graph, problem);
-        let placements = Placements { outputs, ..Placements::packed(graph, problem) };
+    fn pinned_uncut(&self, lies: &Lies, problem: &Problem) -> Result<Compiled, Error> {
+        let placements = lies.of_form(&self.optimised, problem);
         let planned = self.planning(problem, &placements, Chip::STANDARD)?.best()?;
-        let earlier = graph.earlier().into_iter().zip(self.earlier.iter()).enumerate();
-        let earlier = earlier.map(|(place, (earlier, compiled))| {
-            let chunks = self.chunks.as_ref().filter(|chunks| chunks.launches.contains(&place));
-            let own = match chunks {
-                Some(chunks) => problem.of_chunk(earlier.graph, &chunks.dim, chunks.size)?,
-                None => problem.of_computing(earlier.graph)?,
-            };
-            compiled
-                .pinned_into(&own, &|graph, problem| self.stored_places(&earlier, graph, problem))
-        });
+        let earlier = self.launches_before(&placements, problem)?.into_iter();
+        let earlier = earlier.map(|(compiled, own, lies)| compiled.pinned_where(&lies, &own));
         let earlier = earlier.collect::<Result<_, Error>>()?;
         let hooks = Hooks { schedule: Some(planned.schedule()), ..self.options.hooks.clone() };
         let options = Options { hooks, ..self.options.clone() };

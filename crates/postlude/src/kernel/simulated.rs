@@ -105,7 +105,7 @@ impl Compiled {
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
         let placements = |graph: &Graph| image::placements(graph, problem, arguments);
-        self.first_taken(problem, &placements, &mut |taken, problem| {
+        self.first_taken(problem, &placements, &mut |taken, problem, _| {
             taken.source().schedule(problem, arguments)
         })
     }
@@ -121,7 +121,7 @@ impl Compiled {
             grid_limit: hooks.grid_limit,
             guard: hooks.guard,
             lists: hooks.lists,
-            overlaps: hooks.overlap.of_launch(!self.earlier.is_empty()),
+            overlaps: self.overlaps(),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Call<'_> {
         each: &mut EachLaunch<'_>,
     ) -> Result<SimCall, Error> {
         let placements = |graph: &Graph| image::bound_placements(graph, self.problem, &self.inputs);
-        self.compiled.first_taken(self.problem, &placements, &mut |compiled, problem| {
+        self.compiled.first_taken(self.problem, &placements, &mut |compiled, problem, _| {
             let call = Call { compiled, problem, inputs: self.borrowed(), outputs: Vec::new() };
             call.simulated_uncut(outputs, each)
         })

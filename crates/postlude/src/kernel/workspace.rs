@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::graph::Earlier;
 use crate::intermediates::{Block, Lifetime, last_reads};
 use crate::kernel::Compiled;
-use crate::placement::{Placement, Placements};
+use crate::placement::Placement;
 use crate::problem::Problem;
 use crate::target::{Chip, Moved};
 
@@ -49,7 +49,8 @@ impl Compiled {
             graph.earlier().iter().zip(self.earlier.iter()).enumerate()
         {
             let problem = problem.of_computing(earlier.graph)?;
-            let inside = compiled.as_run(&problem, chip).workspace(&problem, chip)?;
+            let taken = compiled.taken(&problem, chip)?;
+            let inside = taken.compiled.workspace(&taken.problem, chip)?;
             all.launches.extend(inside.launches);
             all.bytes_without_reuse += inside.bytes_without_reuse;
             lifetimes.push(Lifetime { bytes: inside.bytes, first: launch, last: launch });
@@ -86,30 +87,6 @@ impl Compiled {
             (output.name.clone(), place, lies.bytes(output.dtype, &shape) as u64)
         });
         bytes.collect()
-    }
-
-    /// The same kernel as a call of these sizes runs it: with an operand computed in the mainloop, with copies, or cut.
-    #[doc(hidden)]
-    pub fn as_run(&self, problem: &Problem, chip: Chip) -> Compiled {
-        let is_planned = |compiled: &Compiled| {
-            let placements = Placements::packed(&compiled.optimised, problem);
-            let planning = compiled.planning(problem, &placements, chip);
-            planning.is_ok_and(|planning| planning.best().is_ok())
-        };
-        if let Some(in_mainloop) = self.in_mainloop(problem).filter(|it| is_planned(it)) {
-            return in_mainloop.clone();
-        }
-        let placements = Placements::packed(&self.optimised, problem);
-        if let Some(copied) = self.copied(problem, &placements).filter(is_planned) {
-            return copied;
-        }
-        if let Some(cut) = self.cheaper_cut(problem).filter(|it| is_planned(it)) {
-            return cut.clone();
-        }
-        match self.cut() {
-            Some(cut) if !is_planned(self) => cut.as_run(problem, chip),
-            Some(_) | None => self.clone(),
-        }
     }
 }
 

@@ -130,7 +130,7 @@ fn a_child_that_is_forked_while_threads_call_does_not_wait_for_them() {
                     assert!(fresh.as_ref().unwrap_or(case).run() == *expected);
                     if number == 1 {
                         case.compiled
-                            .planned_packed(&case.problem, postlude::target::Chip::STANDARD)
+                            .launches(&case.problem, postlude::target::Chip::STANDARD)
                             .ok();
                     }
                 }

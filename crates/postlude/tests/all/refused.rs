@@ -61,7 +61,7 @@ fn options() -> Options {
 
 /// The refusal of a kernel at these sizes, if it is no limit.
 fn refused(compiled: &Compiled, problem: &Problem) -> Option<String> {
-    let error = compiled.planned_launches(problem, Chip::STANDARD).err()?;
+    let error = compiled.launches(problem, Chip::STANDARD).err()?;
     let summary = error.summary();
     (!LIMITS.iter().any(|limit| summary.contains(limit))).then_some(summary)
 }
@@ -190,7 +190,7 @@ fn no_kernel_of_many_elements_is_refused() -> Result<(), Error> {
     let sizes: Sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).into();
     let compiled = Kernel::parse(text)?.compile(&options());
     let problem = compiled.problem(&sizes)?;
-    compiled.planned_launches(&problem, Chip::STANDARD)?;
+    compiled.launches(&problem, Chip::STANDARD)?;
     Ok(())
 }
 

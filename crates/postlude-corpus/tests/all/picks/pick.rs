@@ -125,8 +125,7 @@ impl Planner {
         let problem = self.compiled.problem(sizes)?;
         let pinned = self.compiled.pinned(&problem)?;
         let planned = |launch: KernelLaunch| {
-            let KernelLaunch { compiled, problem, placements } = &launch;
-            let planned = compiled.planning(problem, placements, Chip::STANDARD)?.best()?;
+            let planned = launch.planned(Chip::STANDARD)?;
             Ok((launch, planned))
         };
         let launches = pinned.launches(&problem, Chip::STANDARD)?.into_iter().map(planned);
