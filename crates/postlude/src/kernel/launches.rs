@@ -53,19 +53,19 @@ pub struct Taken {
 
 /// Where the tensors of a call lie: inputs that are declared, and all results.
 #[derive(Clone)]
-pub(super) struct Lies {
+pub(super) struct CallPlacements {
     declared: Vec<Option<Placement>>,
     results: Vec<Placement>,
 }
 
-impl Lies {
+impl CallPlacements {
     /// Without gaps.
-    pub(super) fn packed(graph: &Graph, problem: &Problem) -> Lies {
+    pub(super) fn packed(graph: &Graph, problem: &Problem) -> CallPlacements {
         let mut declared = Placements::packed(graph, problem).inputs;
         declared.truncate(graph.declared_inputs().len());
         let results = graph.results().into_iter();
         let results = results.map(|result| Placement::packed(&problem.shape(result.dims)));
-        Lies { declared, results: results.collect() }
+        CallPlacements { declared, results: results.collect() }
     }
 
     /// For one of the forms of the kernel, with sizes of its own.
@@ -81,7 +81,7 @@ impl Compiled {
     /// What runs a call whose tensors lie without gaps.
     #[doc(hidden)]
     pub fn taken(&self, problem: &Problem, chip: Chip) -> Result<Taken, Error> {
-        self.taken_where(&Lies::packed(&self.optimised, problem), problem, chip)
+        self.taken_where(&CallPlacements::packed(&self.optimised, problem), problem, chip)
     }
 
     /// The same with arguments where they are, and outputs without gaps.
@@ -98,8 +98,11 @@ impl Compiled {
 
     fn taken_at(&self, problem: &Problem, of: Placements, chip: Chip) -> Result<Taken, Error> {
         let declared = of.inputs.into_iter().take(self.optimised.declared_inputs().len());
-        let lies = Lies { declared: declared.collect(), ..Lies::packed(&self.optimised, problem) };
-        self.taken_where(&lies, problem, chip)
+        let places = CallPlacements {
+            declared: declared.collect(),
+            ..CallPlacements::packed(&self.optimised, problem)
+        };
+        self.taken_where(&places, problem, chip)
     }
 
     /// The launches of a call whose tensors lie without gaps.
@@ -121,10 +124,15 @@ impl Compiled {
         launches.last().unwrap_or_else(|| panic!("compiler bug: no launch")).planned(chip)
     }
 
-    fn taken_where(&self, lies: &Lies, problem: &Problem, chip: Chip) -> Result<Taken, Error> {
-        let of_form = |graph: &Graph| lies.of_form(graph, problem);
+    fn taken_where(
+        &self,
+        places: &CallPlacements,
+        problem: &Problem,
+        chip: Chip,
+    ) -> Result<Taken, Error> {
+        let of_form = |graph: &Graph| places.of_form(graph, problem);
         self.first_taken(problem, &of_form, &mut |taken, own, form| {
-            let launches = taken.launches_uncut(lies, own, chip)?;
+            let launches = taken.launches_uncut(places, own, chip)?;
             Ok(Taken { compiled: taken.clone(), problem: own.clone(), form, launches })
         })
     }
@@ -132,18 +140,18 @@ impl Compiled {
     /// The launches of this form.
     fn launches_uncut(
         &self,
-        lies: &Lies,
+        places: &CallPlacements,
         problem: &Problem,
         chip: Chip,
     ) -> Result<Vec<KernelLaunch>, Error> {
         let graph = &self.optimised;
-        let placements = lies.of_form(graph, problem);
+        let placements = places.of_form(graph, problem);
         let last = KernelLaunch { compiled: self.clone(), problem: problem.clone(), placements };
         // A launch that is refused is not worth what is computed before it.
         last.planned(chip)?;
         let mut all = Vec::new();
-        for (compiled, own, lies) in self.launches_before(&last.placements, problem)? {
-            all.extend(compiled.taken_where(&lies, &own, chip)?.launches);
+        for (compiled, own, places) in self.launches_before(&last.placements, problem)? {
+            all.extend(compiled.taken_where(&places, &own, chip)?.launches);
         }
         all.push(last);
         Ok(all)
@@ -154,7 +162,7 @@ impl Compiled {
         &self,
         placements: &Placements,
         problem: &Problem,
-    ) -> Result<Vec<(&Compiled, Problem, Lies)>, Error> {
+    ) -> Result<Vec<(&Compiled, Problem, CallPlacements)>, Error> {
         let graph = &self.optimised;
         let all = graph.earlier().into_iter().zip(self.earlier.iter()).enumerate();
         let launch = |(place, (earlier, compiled)): (usize, (Earlier<'_>, _))| {
@@ -166,7 +174,7 @@ impl Compiled {
                 }
                 None => problem.of_computing(earlier.graph)?,
             };
-            let lies_at = |name: &String| {
+            let place_of = |name: &String| {
                 // The first element of a chunk is a number.
                 let place = graph.inputs().iter().position(|input| input.name == *name)?;
                 let input = &graph.inputs()[place];
@@ -178,9 +186,9 @@ impl Compiled {
                 }
             };
             let read = earlier.graph.inputs().iter().map(|input| &input.name);
-            let declared = read.map(lies_at).collect();
-            let lies = Lies { declared, results: self.stored_places(&earlier, &own) };
-            Ok((compiled, own, lies))
+            let declared = read.map(place_of).collect();
+            let places = CallPlacements { declared, results: self.stored_places(&earlier, &own) };
+            Ok((compiled, own, places))
         };
         all.map(launch).collect()
     }

@@ -23,22 +23,19 @@ pub(crate) struct GatheredRows {
 pub(crate) fn gathered_rows(program: &TileProgram) -> Vec<GatheredRows> {
     let graph = program.graph();
     let column = [graph.space().column.clone()];
-    let found = graph.nodes().filter(|(id, _)| program.live[id.index()]);
-    found
-        .filter_map(|(node, it)| match it.op {
-            Op::Entry(table, index, at) => {
-                let of_row = matches!(graph.ty(index).axes.kind(), Kind::AlongRows | Kind::Scalar)
-                    && program.passes[index.index()] == 0
-                    && !program.after_reductions[index.index()];
-                let own = graph[at].op == Op::Index(IndexAxis::Column)
-                    && table_dims(graph, table).get(1..) == Some(&column)
-                    && it.ty.axes.kind() == Kind::Tile
-                    && graph.ty(at).axes.column == Some(column[0].divisor());
-                (of_row && own).then_some(GatheredRows { node, table, index })
-            }
-            _ => None,
-        })
-        .collect()
+    let gathered = |node: NodeId| {
+        let Op::Entry(table, index, at) = graph[node].op else { return None };
+        let of_row = matches!(graph.ty(index).axes.kind(), Kind::AlongRows | Kind::Scalar)
+            && program.passes[index.index()] == 0
+            && !program.after_reductions[index.index()];
+        let own = graph[at].op == Op::Index(IndexAxis::Column)
+            && table_dims(graph, table).get(1..) == Some(&column)
+            && graph.ty(node).axes.kind() == Kind::Tile
+            && graph.ty(at).axes.column == Some(column[0].divisor());
+        (of_row && own).then_some(GatheredRows { node, table, index })
+    };
+    let live = graph.nodes().map(|(id, _)| id).filter(|id| program.live[id.index()]);
+    live.filter_map(gathered).collect()
 }
 
 /// Bytes of an element of all of them, where their tables lie so that threads load vectors; 0 where one does not.
