@@ -10,7 +10,9 @@
 
 use std::cmp::Reverse;
 
-use super::{Cutting, Levels, crosses_tiles, with_rounded_outputs};
+use super::cutting::Cutting;
+use super::levels::{Levels, crosses_tiles, with_rounded_outputs};
+use super::stored;
 use crate::graph::{Dependence, Graph, Kind, NodeId, Op, Over, Run};
 
 /// The same kernel in two launches; `None` where its elements do not wait for reductions of rows alone.
@@ -28,7 +30,7 @@ pub(super) fn behind_product(graph: &Graph) -> Option<Graph> {
     let read_again = Cutting::new(graph, &levels).wanted_after(0);
     let any_tile = read_again.iter().any(|id| kind(graph, *id) == Kind::Tile);
     let levels = Levels::behind_product(graph, levels).filter(|_| any_tile)?;
-    Some(Cutting::new(graph, &levels).cut())
+    Some(Cutting::new(graph, &levels).cut(stored::cheapest))
 }
 
 /// Whether an operation folds whole rows, one by one.

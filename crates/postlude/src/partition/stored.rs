@@ -11,7 +11,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Cutting, is_repeatable};
+use super::cutting::Cutting;
+use super::levels::is_repeatable;
 use crate::functions::Accuracy;
 use crate::graph::{Dependence, Graph, Kind, MathMode, NodeId, Op, accuracies};
 
