@@ -183,7 +183,7 @@ fn unnumbered(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '%' => is_name = true,
-            'L' if plain.ends_with(['\n', ' ']) => is_name = true,
+            'L' if plain.is_empty() || plain.ends_with(['\n', ' ']) => is_name = true,
             letter if is_name && letter.is_ascii_digit() => continue,
             letter if letter.is_alphanumeric() => {}
             _ => is_name = false,
