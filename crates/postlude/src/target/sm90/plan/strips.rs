@@ -32,7 +32,7 @@ const MOST_STRIPS: usize = 1024;
 /// for each word. Fitted to what ptxas takes without a spill.
 const REGISTERS: u32 = 30;
 const GATHERING: u32 = 72;
-const GATHERED_WORD: u32 = 8;
+const GATHERED_WORD: u32 = 10;
 
 /// Cycles from a launch's first load to its last store, and of a round of partial results that are gathered.
 const LATENCY: f64 = 3000.0;
