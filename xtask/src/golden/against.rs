@@ -100,7 +100,7 @@ impl Texts {
     }
 }
 
-/// The differences, those that most entries have first.
+/// The differences, the most frequent first.
 fn report(before: &Texts, now: &Texts) -> Result<String, String> {
     let mut text = String::new();
     let (old, new) = (before.launches(), now.launches());

@@ -1,4 +1,4 @@
-//! The launches that golden files, `explain` and `emit` name are those that the simulator runs.
+//! The simulator runs the launches that golden files, `explain` and `emit` name.
 
 use std::path::Path;
 

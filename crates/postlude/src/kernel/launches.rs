@@ -47,7 +47,7 @@ pub struct Taken {
     pub problem: Problem,
     /// How it differs from the kernel.
     pub form: LaunchForm,
-    /// All launches in their order. Those that are repeated for chunks of a dim are there once, at the size of a whole chunk.
+    /// All launches in their order. A launch that is repeated for chunks of a dim is there once, at the size of a whole chunk.
     pub launches: Vec<KernelLaunch>,
 }
 

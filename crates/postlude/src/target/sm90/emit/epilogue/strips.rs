@@ -1,7 +1,7 @@
 //! The results of a strip's columns: warps combine what they folded of a unit's rows, units leave it in the workspace, and the
 //! last CTA of a strip to arrive finishes the strip. Scalars are the results of all strips, which the last CTA of all finishes.
-//! Rows that are folded beside columns have a partial result of each strip: the last CTA of a unit to arrive, of those that
-//! have the same rows, finishes these rows.
+//! Rows that are folded beside columns have a partial result of each strip: of the CTAs that have the same rows, the last to
+//! arrive finishes them.
 //!
 //! In: what each thread has folded of its columns. Out: stored vectors or scalars. A column's partial results are combined in the order of
 //! warps and units, a row's in the order of strips, whichever CTA does it. As everywhere in the workspace, words say themselves

@@ -111,20 +111,20 @@ impl<'k, C: EpilogueChip> Candidates<'k, C> {
     pub(super) fn rank(&self, give: impl FnOnce(Reg<'k, U32>, [Reg<'k, U32>; 2], Reg<'k, Pred>)) {
         let (k, thread) = (self.k, self.k.thread());
         // Some neighbouring threads compare a candidate with some others each.
-        let sharers = self.threads / MOST_RAISING;
-        let (own, part) = (thread >> sharers.trailing_zeros(), thread & (sharers - 1));
+        let threads_each = self.threads / MOST_RAISING;
+        let (own, part) = (thread >> threads_each.trailing_zeros(), thread & (threads_each - 1));
         let last = self.filled.get() - 1;
         let pair = |place: Reg<'k, U32>| self.pair(place.min(last));
         let [key, column] = pair(own);
         let mut before = k.imm::<U32>(0);
-        for number in 0..MOST_RAISING / sharers {
-            let place = part + number * sharers;
+        for number in 0..MOST_RAISING / threads_each {
+            let place = part + number * threads_each;
             let [other, at] = pair(place);
             let precedes = other.gt(key) | (other.eq(key) & at.lt(column));
             before = (before + 1).select(before, precedes & place.le(last));
         }
         let mut bit = 1;
-        while bit < sharers {
+        while bit < threads_each {
             before = before + k.shuffle(ShuffleMode::Butterfly, before, bit);
             bit *= 2;
         }
