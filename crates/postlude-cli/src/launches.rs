@@ -135,15 +135,12 @@ fn in_words(
             products => format!("one launch of {products} products that share A"),
         },
     };
-    let between = match taken.compiled.chunks(problem) {
-        Some(chunks) => {
-            let bytes = Bytes(taken.compiled.bytes_between(problem)?);
-            format!("# {chunks}\n# {bytes} are stored between launches\n")
-        }
-        None => {
-            let workspace = taken.compiled.workspace(&taken.problem, Chip::STANDARD)?;
-            priced(&partitions) + &stores(&workspace, graph.name())
-        }
+    let between = if let Some(chunks) = taken.compiled.chunks(problem) {
+        let bytes = Bytes(taken.compiled.bytes_between(problem)?);
+        format!("# {chunks}\n# {bytes} are stored between launches\n")
+    } else {
+        let workspace = taken.compiled.workspace(&taken.problem, Chip::STANDARD)?;
+        priced(&partitions) + &stores(&workspace, graph.name())
     };
     Ok(Some(format!("# {why}\n{between}{graph}")))
 }

@@ -99,7 +99,14 @@ pub(crate) fn infer(typed: &Typed, inputs: &[Shaped]) -> Result<Vec<Inferred>, E
     Ok(outputs.collect())
 }
 
-fn planned(typed: &Typed, problem: &Problem, inputs: &[Shaped]) -> Result<Planned, Error> {
+/// The launches of a call, each printed behind a comment that numbers it where there are several.
+fn of_launches(
+    typed: &Typed,
+    inputs: &[Shaped],
+    comment: &str,
+    print: impl Fn(&Planned) -> String,
+) -> Result<String, Error> {
+    let problem = problem(typed, inputs)?;
     let graph = typed.compiled.defined();
     let passed = graph.passed_inputs().zip(inputs);
     let int64: Vec<&Input> =
@@ -107,7 +114,22 @@ fn planned(typed: &Typed, problem: &Problem, inputs: &[Shaped]) -> Result<Planne
     let places = graph.inputs().iter().enumerate();
     let places = places.filter(|(_, input)| int64.contains(&graph.passed_as(input)));
     let places: Vec<usize> = places.map(|(place, _)| place).collect();
-    typed.compiled.last_launch(problem, &places, Chip::STANDARD)
+    let launches = typed.compiled.launches_with_int64(&problem, &places, Chip::STANDARD)?;
+    let of = launches.len();
+    let text = launches.iter().zip(1..).map(|(launch, number)| {
+        let text = print(&launch.planned(Chip::STANDARD)?);
+        let name = launch.compiled.optimised().name();
+        Ok(if of == 1 {
+            text
+        } else {
+            format!("{comment} launch {number} of {of}, {name}\n{}\n", text.trim_end())
+        })
+    });
+    text.collect()
+}
+
+fn schedules(typed: &Typed, inputs: &[Shaped]) -> Result<String, Error> {
+    of_launches(typed, inputs, "#", |planned| planned.schedule().to_string())
 }
 
 /// The text of one stage, or of all that need no sizes when none is named and no shapes are known.
@@ -129,8 +151,10 @@ pub(crate) fn explain(
             std::iter::once(defined).chain(changed).collect::<Vec<_>>().join("\n")
         }
         Some("tile") => compiled.program()?.to_string(),
-        Some("schedule") => planned(typed, &sized()?, inputs)?.schedule().to_string(),
-        Some("ptx") => planned(typed, &sized()?, inputs)?.emit(options.math).to_string(),
+        Some("schedule") => schedules(typed, inputs)?,
+        Some("ptx") => {
+            of_launches(typed, inputs, "//", |planned| planned.emit(options.math).to_string())?
+        }
         Some("cpu") => compiled.schedule(&sized()?)?.to_string(),
         Some(_) | None => {
             let parts = [
@@ -140,10 +164,8 @@ pub(crate) fn explain(
             ];
             let mut parts = parts.to_vec();
             if let Ok(problem) = sized() {
-                parts.push(match planned(typed, &problem, inputs) {
-                    Ok(planned) => planned.schedule().to_string(),
-                    Err(error) => format!("# on a GPU: {error}"),
-                });
+                let schedules = schedules(typed, inputs);
+                parts.push(schedules.unwrap_or_else(|error| format!("# on a GPU: {error}")));
                 parts.push(compiled.schedule(&problem)?.to_string());
             }
             parts.iter().map(|part| format!("{}\n", part.trim_end())).collect::<Vec<_>>().join("\n")

@@ -245,12 +245,20 @@ def test_a_check_finds_a_wrong_element() -> None:
         ADD.check(**arguments, out=D)
 
 
+CENTRED = "kernel k(A: bf16[M, K], W: bf16[N, K]) -> D: f32[M, N] { z = A @ W.T; D = z - mean(z, M) }"
+
+
+def test_every_launch_is_printed() -> None:
+    centred = postlude.compile(CENTRED)
+    for printed, comment in ((centred.schedule(M=64, N=64, K=64), "#"), (centred.ptx(M=64, N=64, K=64), "//")):
+        assert printed.startswith(f"{comment} launch 1 of 2, k_launch\n")
+        assert f"\n{comment} launch 2 of 2, k\n" in printed
+
+
 def test_refusals_say_why() -> None:
-    centred = postlude.compile(
-        "kernel k(A: bf16[M, K], W: bf16[N, K]) -> D: f32[M, N] { z = A @ W.T; D = z - mean(z, M) }"
-    )
+    fused = postlude.compile(f"fused {CENTRED}")
     with pytest.raises(postlude.RefusedError, match="two launches"):
-        centred.ptx(M=64, N=64, K=64)
+        fused.ptx(M=64, N=64, K=64)
 
 
 # What the package gets wrong today.

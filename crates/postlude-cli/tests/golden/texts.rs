@@ -3,6 +3,7 @@
 //! In: a folder. Out: a file for every text, named by its hash, and an index of the entries: name, launch, part, hash, apart
 //! by tabs.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,7 +21,7 @@ pub(crate) fn write(folder: &Path, file: &str, entries: &[Entry]) -> io::Result<
             if !path.exists() {
                 fs::write(path, text)?;
             }
-            index.push_str(&format!("{file}: {}\t{launch}\t{part}\t{hash}\n", entry.name));
+            let _ = writeln!(index, "{file}: {}\t{launch}\t{part}\t{hash}", entry.name);
         }
     }
     fs::write(folder.join(file), index)

@@ -233,11 +233,11 @@ class Kernel:
         return Explanation(self._native.explain(self._shapes(args, kwargs, sized), stage))
 
     def ptx(self, *args: Any, **kwargs: Any) -> str:
-        """The kernel's PTX for arguments, ``(dtype, shape)`` pairs, or sizes of dims by name."""
+        """The kernel's PTX for arguments, ``(dtype, shape)`` pairs, or sizes of dims by name; a module for each launch."""
         return str(self.explain(*args, stage="ptx", **kwargs))
 
     def schedule(self, *args: Any, **kwargs: Any) -> str:
-        """The schedule on a GPU for arguments, ``(dtype, shape)`` pairs, or sizes of dims by name."""
+        """The schedule on a GPU for arguments, ``(dtype, shape)`` pairs, or sizes of dims by name; one for each launch."""
         return str(self.explain(*args, stage="schedule", **kwargs))
 
     def check(self, *args: Any, out: Any = None, **kwargs: Any) -> list[Comparison]:

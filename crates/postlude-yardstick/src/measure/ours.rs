@@ -70,5 +70,5 @@ pub(crate) fn refusal(kernel: &Kernel, problem: &Problem, row: &Row, chip: Chip)
 
 /// A row as the planner runs it.
 fn planned(compiled: &Compiled, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
-    compiled.last_launch(problem, &[], chip)
+    compiled.last_launch(problem, chip)
 }

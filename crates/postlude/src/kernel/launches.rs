@@ -108,19 +108,25 @@ impl Compiled {
     /// The launches of a call whose tensors lie without gaps.
     #[doc(hidden)]
     pub fn launches(&self, problem: &Problem, chip: Chip) -> Result<Vec<KernelLaunch>, Error> {
-        Ok(self.taken(problem, chip)?.launches)
+        self.launches_with_int64(problem, &[], chip)
     }
 
-    /// The last launch of a call whose tensors lie without gaps, but for the inputs in these places, which are of int64.
+    /// The same, where the inputs in these places are of int64.
     #[doc(hidden)]
-    pub fn last_launch(
+    pub fn launches_with_int64(
         &self,
         problem: &Problem,
         int64: &[usize],
         chip: Chip,
-    ) -> Result<Planned, Error> {
+    ) -> Result<Vec<KernelLaunch>, Error> {
         let packed = Placements::packed(&self.optimised, problem).with_int64(int64);
-        let launches = self.taken_at(problem, packed, chip)?.launches;
+        Ok(self.taken_at(problem, packed, chip)?.launches)
+    }
+
+    /// The last launch of a call whose tensors lie without gaps.
+    #[doc(hidden)]
+    pub fn last_launch(&self, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
+        let launches = self.launches(problem, chip)?;
         launches.last().unwrap_or_else(|| panic!("compiler bug: no launch")).planned(chip)
     }
 

@@ -69,7 +69,7 @@ fn chosen([m, n, k]: [usize; 3]) -> Columns {
     let compiled = Kernel::parse(source).unwrap().compile(&options);
     let sizes: Sizes = [("M", m), ("N", n), ("K", k)].map(|(dim, it)| (dim.to_owned(), it)).into();
     let problem = Problem::new(compiled.defined(), &sizes).unwrap();
-    let planned = compiled.last_launch(&problem, &[], Chip::STANDARD).unwrap();
+    let planned = compiled.last_launch(&problem, Chip::STANDARD).unwrap();
     let text = planned.schedule().to_string();
     let knob = |name: &str| {
         let mut lines = text.lines().filter_map(|line| line.trim().strip_prefix(name));

@@ -40,7 +40,7 @@ fn global_memory_is_touched_behind_the_wait() {
         let sizes = [("M", *m), ("N", *n), ("K", *k)].into_iter().filter(|(_, size)| *size > 0);
         let sizes: Sizes = sizes.map(|(dim, size)| (dim.to_owned(), size)).collect();
         let problem = compiled.problem(&sizes).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let planned = compiled.last_launch(&problem, &[], Chip::STANDARD);
+        let planned = compiled.last_launch(&problem, Chip::STANDARD);
         let planned = planned.unwrap_or_else(|error| panic!("{name}: {error}"));
         let entry = planned.emit_overlapping(MathMode::Default, true);
         let text = entry.to_string();
