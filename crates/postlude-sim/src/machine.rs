@@ -14,7 +14,7 @@ use crate::lane_order::LaneOrder;
 use crate::limits::{check_shared, zeros};
 use crate::memory::{Fault, Global, SHARED_BASE, Shared};
 use crate::observe::{Agent, At, Observer};
-use crate::operation::{Operation, Warpgroup, Work};
+use crate::operation::{Operations, Warpgroup, Work};
 use crate::order::Order;
 use crate::parameters::Parameters;
 use crate::program::Program;
@@ -119,7 +119,7 @@ pub(crate) struct Machine<'r> {
     pub(crate) ended_clusters: Vec<usize>,
     pub(crate) warps: Vec<Warp>,
     /// Copies and products under way, oldest first.
-    pub(crate) operations: BTreeMap<u64, Operation>,
+    pub(crate) operations: Operations,
     pub(crate) next_operation: u64,
     pub(crate) clock: Clock,
     pub(crate) report: Report,
@@ -160,7 +160,7 @@ impl<'r> Machine<'r> {
             free_clusters: Vec::new(),
             ended_clusters: Vec::new(),
             warps: Vec::new(),
-            operations: BTreeMap::new(),
+            operations: Operations::default(),
             next_operation: 0,
             clock: Clock::new(options.timing),
             report: Report::default(),

@@ -6,6 +6,9 @@
 mod copy;
 mod product;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+
 use postlude_ptx::launch::{Swizzle, TensorMap};
 use postlude_ptx::modifier::{Reduction, Shape};
 use postlude_ptx::types::Scalar;
@@ -26,6 +29,42 @@ pub(crate) struct Operation {
     /// The warp that issued it, in its CTA.
     pub(crate) warp: u32,
     pub(crate) work: Work,
+}
+
+/// What is under way, by number.
+#[derive(Default, Debug)]
+pub(crate) struct Operations {
+    all: BTreeMap<u64, Operation>,
+    /// All but [`Work::Copy`]: a launch has thousands of those under way, and a barrier waits for none of them.
+    apart_from_copies: BTreeSet<u64>,
+}
+
+impl Deref for Operations {
+    type Target = BTreeMap<u64, Operation>;
+
+    fn deref(&self) -> &BTreeMap<u64, Operation> {
+        &self.all
+    }
+}
+
+impl Operations {
+    pub(crate) fn insert(&mut self, number: u64, operation: Operation) {
+        if !matches!(operation.work, Work::Copy { .. }) {
+            self.apart_from_copies.insert(number);
+        }
+        self.all.insert(number, operation);
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) -> Option<Operation> {
+        self.apart_from_copies.remove(&number);
+        self.all.remove(&number)
+    }
+
+    /// The oldest load, store or product that is wanted.
+    pub(crate) fn find(&self, wanted: impl Fn(&Work) -> bool) -> Option<u64> {
+        let mut numbers = self.apart_from_copies.iter().copied();
+        numbers.find(|number| wanted(&self.all[number].work))
+    }
 }
 
 /// What it does.
@@ -130,7 +169,7 @@ pub(crate) struct Resize {
 impl Machine<'_> {
     /// Lets an operation do its next part: a copy out of shared memory first reads, then writes; all others are done.
     pub(crate) fn advance(&mut self, number: u64) -> Result<(), SimError> {
-        let Some(mut operation) = self.operations.remove(&number) else { return Ok(()) };
+        let Some(mut operation) = self.operations.remove(number) else { return Ok(()) };
         let Operation { line, cta, warp, .. } = operation;
         let copying = Copying { number, cta, warp, line };
         self.progress += 1;

@@ -240,8 +240,7 @@ impl Machine<'_> {
         let Work::Product(product) = &self.operations[&found].work else { return found };
         let group = product.first;
         let same = |work: &Work| matches!(work, Work::Product(product) if product.first == group);
-        let ahead = self.operations.iter().find(|(_, operation)| same(&operation.work));
-        ahead.map_or(found, |(number, _)| *number)
+        self.operations.find(same).unwrap_or(found)
     }
 
     /// Completes an operation that somebody waits for, or any; whether there was one.
@@ -271,22 +270,18 @@ impl Machine<'_> {
 
     /// The oldest operation that a wait needs.
     fn needed(&self, warp: &Warp, wait: &Wait) -> Option<u64> {
-        let find = |wanted: &dyn Fn(&Work) -> bool| {
-            let mut all = self.operations.iter();
-            all.find(|(_, operation)| wanted(&operation.work)).map(|(number, _)| *number)
-        };
         match wait {
             Wait::Members(_)
             | Wait::Named { .. }
             | Wait::Cluster { .. }
             | Wait::Registers { .. } => None,
-            Wait::Phases(open) => find(&|work| match work {
+            Wait::Phases(open) => self.operations.find(|work| match work {
                 Work::Load { receiver, barrier, .. } => {
                     *receiver == warp.cta && open.iter().any(|(address, _)| address == barrier)
                 }
                 Work::Store { .. } | Work::Product(_) | Work::Copy { .. } => false,
             }),
-            Wait::Products { .. } => find(&|work| match work {
+            Wait::Products { .. } => self.operations.find(|work| match work {
                 Work::Product(product) => {
                     let first = self.ctas[warp.cta].warps.start + warp.number as usize / 4 * 4;
                     product.first == first

@@ -68,27 +68,34 @@ pub(super) fn indices_at(terms: &[Value], place: usize) -> Candidates {
     let near: Vec<usize> = (0..terms.len())
         .filter(|at| Key::high(&terms[*at]).order(least) != Ordering::Less)
         .collect();
-    let precedes = |(a, first): (Key, usize), (b, second): (Key, usize)| match a.order(b) {
-        Ordering::Greater => true,
-        Ordering::Equal => first < second,
-        Ordering::Less => false,
+    let in_order = |key: fn(&Value) -> Key| {
+        let mut all: Vec<(Key, usize)> = near.iter().map(|at| (key(&terms[*at]), *at)).collect();
+        all.sort_unstable_by(before);
+        all
     };
+    let (lows, highs) = (in_order(Key::low), in_order(Key::high));
     let is_possible = |at: &&usize| {
         let (low, high) = (Key::low(&terms[**at]), Key::high(&terms[**at]));
-        let others = || near.iter().filter(|other| other != at);
-        let has_to = others().filter(|i| precedes((Key::low(&terms[**i]), **i), (high, **at)));
-        let may = others().filter(|i| precedes((Key::high(&terms[**i]), **i), (low, **at)));
-        has_to.count() <= place && place <= may.count()
+        let ahead = |all: &[(Key, usize)], of: Key| {
+            all.partition_point(|other| before(other, &(of, **at)) == Ordering::Less)
+        };
+        // Its own highest value may come before its lowest.
+        let own = usize::from(high.order(low) == Ordering::Greater);
+        ahead(&lows, high) <= place && place <= ahead(&highs, low) - own
     };
     Candidates { nominal, indices: near.iter().filter(is_possible).copied().collect() }
 }
 
+/// The larger of two terms comes before the other, and of equal ones that of the lower index.
+fn before(one: &(Key, usize), other: &(Key, usize)) -> Ordering {
+    other.0.order(one.0).then(one.1.cmp(&other.1))
+}
+
 /// The index at a place by the nominal values.
 fn nominal_at(terms: &[Value], place: usize) -> usize {
-    let key = |at: usize| Key::of(terms[at].nominal);
-    let mut indices: Vec<usize> = (0..terms.len()).collect();
-    let order = |a: &usize, b: &usize| key(*b).order(key(*a)).then(a.cmp(b));
-    *indices.select_nth_unstable_by(place, order).1
+    let keys = terms.iter().enumerate();
+    let mut keys: Vec<(Key, usize)> = keys.map(|(at, x)| (Key::of(x.nominal), at)).collect();
+    keys.select_nth_unstable_by(place, before).1.1
 }
 
 #[cfg(test)]
