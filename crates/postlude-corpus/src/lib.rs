@@ -26,5 +26,5 @@ pub use layout::lay_out;
 pub use library::{Fit, LibraryKernel, find_kernel, grouped, groups, kernels};
 pub use random::{Random, fingerprint};
 pub use read::{ReadError, ReadProblem, read_file, read_folder, read_text};
-pub use run::{Outcome, Report, RunOptions, compile, run};
+pub use run::{Outcome, Report, RunOptions, Wanted, compile, run, run_again};
 pub use thorough::{is_thorough, pick};

@@ -2,8 +2,10 @@
 //!
 //! In: a case. Out: an [`Outcome`]; a case never panics, whatever the engine does.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 
 use postlude::reference::Evaluated;
 use postlude::sim::Timing;
@@ -75,6 +77,10 @@ impl fmt::Display for Report {
     }
 }
 
+/// What the reference has for a case, once it was asked: the same on every backend and wherever the inputs lie.
+#[derive(Default, Debug)]
+pub struct Wanted(OnceLock<Result<Vec<Evaluated>, Error>>);
+
 /// Runs a case.
 ///
 /// ```
@@ -86,7 +92,12 @@ impl fmt::Display for Report {
 /// # Ok::<(), postlude_corpus::ReadError>(())
 /// ```
 pub fn run(case: &Case, backend: Backend, options: &RunOptions) -> Outcome {
-    let caught = catch_unwind(AssertUnwindSafe(|| attempt(case, backend, options)));
+    run_again(case, backend, options, &Wanted::default())
+}
+
+/// Runs a case that may have been run with the same math before.
+pub fn run_again(case: &Case, backend: Backend, options: &RunOptions, wanted: &Wanted) -> Outcome {
+    let caught = catch_unwind(AssertUnwindSafe(|| attempt(case, backend, options, wanted)));
     let stopped = caught.unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
@@ -116,7 +127,12 @@ fn failed(expected: impl fmt::Display, found: impl fmt::Display) -> Stop {
     Stop::Failed { expected: expected.to_string(), found: found.to_string() }
 }
 
-fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), Stop> {
+fn attempt(
+    case: &Case,
+    backend: Backend,
+    options: &RunOptions,
+    wanted: &Wanted,
+) -> Result<(), Stop> {
     let RunOptions { layout, multiply_adds, .. } = *options;
     let options = Options {
         backend,
@@ -148,11 +164,13 @@ fn attempt(case: &Case, backend: Backend, options: &RunOptions) -> Result<(), St
         require_small(&compiled, &problem, &arguments, most)?;
     }
     compiled.run_into(&problem, &arguments, &mut got).map_err(refused_or_failed)?;
-    let want = compiled.evaluate(&problem, &arguments).map_err(refused_or_failed)?;
-    check_results(case, &want, &got)
+    let want = wanted.0.get_or_init(|| compiled.evaluate(&problem, &arguments));
+    let want = want.as_ref().map_err(refused_or_failed)?;
+    check_results(case, want, &got)
 }
 
-fn refused_or_failed(error: Error) -> Stop {
+fn refused_or_failed(error: impl Borrow<Error>) -> Stop {
+    let error = error.borrow();
     if error.is_refusal() {
         Stop::Skipped(error.summary())
     } else {

@@ -7,11 +7,12 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use postlude::Backend;
 use postlude::sim::Timing;
-use postlude_corpus::{Case, Outcome, RunOptions, read_folder, run};
+use postlude_corpus::{Case, Outcome, RunOptions, Wanted, read_folder, run_again};
 
 /// What the simulator is asked for at most: a few seconds of one core.
 const MOST_MULTIPLY_ADDS: u64 = 1 << 28;
@@ -25,7 +26,10 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or(Some(2));
     let backends = backends();
-    let trials = cases.iter().flat_map(|case| backends.iter().map(|one| trial(case, *one)));
+    let trials = cases.iter().flat_map(|case| {
+        let wanted = Arc::new(Wanted::default());
+        backends.iter().map(move |one| trial(case, *one, wanted.clone()))
+    });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
@@ -40,7 +44,7 @@ fn backends() -> Vec<Backend> {
     names.split(',').map(find).collect()
 }
 
-fn trial(case: &Case, backend: Backend) -> Trial {
+fn trial(case: &Case, backend: Backend, wanted: Arc<Wanted>) -> Trial {
     let name = format!("{}::{}", backend.name(), case.name());
     let case = case.clone();
     Trial::ignorable_test(name, move || {
@@ -50,7 +54,7 @@ fn trial(case: &Case, backend: Backend) -> Trial {
             multiply_adds: Some(MOST_MULTIPLY_ADDS),
             ..RunOptions::default()
         };
-        match run(&case, backend, &options) {
+        match run_again(&case, backend, &options, &wanted) {
             Outcome::Passed => Ok(Completion::Completed),
             Outcome::Failed(report) => Err(Failed::from(report)),
             Outcome::Skipped(reason) if backend.runs_ptx() => Ok(Completion::ignored_with(reason)),

@@ -3,9 +3,21 @@
 use std::path::Path;
 
 use postlude::Backend;
-use postlude_corpus::{Case, Layout, Outcome, RunOptions, read_folder, run};
+use postlude_corpus::{Case, Layout, Outcome, RunOptions, Wanted, read_folder, run_again};
 
-fn check_all(options: &RunOptions) {
+fn with_layout(layout: Layout) -> RunOptions {
+    RunOptions { threads: Some(1), layout: Some(layout), ..RunOptions::default() }
+}
+
+#[test]
+fn layouts_and_threads_change_nothing() {
+    let variations = [
+        ("padded", with_layout(Layout::Padded)),
+        ("transposed", with_layout(Layout::Transposed)),
+        ("reversed", with_layout(Layout::Reversed)),
+        ("offset", with_layout(Layout::Offset)),
+        ("three threads", RunOptions { threads: Some(3), ..RunOptions::default() }),
+    ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
     let cases: Vec<Case> = match read_folder(&folder) {
         Ok(cases) => cases,
@@ -13,38 +25,12 @@ fn check_all(options: &RunOptions) {
     };
     let mut reports = Vec::new();
     for case in cases.iter().filter(|case| !case.expects_error()) {
-        if let Outcome::Failed(report) = run(case, Backend::Cpu, options) {
-            reports.push(report.to_string());
+        let wanted = Wanted::default();
+        for (name, options) in &variations {
+            if let Outcome::Failed(report) = run_again(case, Backend::Cpu, options, &wanted) {
+                reports.push(format!("{name}: {report}"));
+            }
         }
     }
     assert!(reports.is_empty(), "{} cases failed:\n{}", reports.len(), reports.join("\n"));
-}
-
-fn with_layout(layout: Layout) -> RunOptions {
-    RunOptions { threads: Some(1), layout: Some(layout), ..RunOptions::default() }
-}
-
-#[test]
-fn padded_inputs_change_nothing() {
-    check_all(&with_layout(Layout::Padded));
-}
-
-#[test]
-fn transposed_inputs_change_nothing() {
-    check_all(&with_layout(Layout::Transposed));
-}
-
-#[test]
-fn reversed_inputs_change_nothing() {
-    check_all(&with_layout(Layout::Reversed));
-}
-
-#[test]
-fn offset_inputs_change_nothing() {
-    check_all(&with_layout(Layout::Offset));
-}
-
-#[test]
-fn three_threads_change_nothing() {
-    check_all(&RunOptions { threads: Some(3), ..RunOptions::default() });
 }
