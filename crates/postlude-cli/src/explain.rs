@@ -182,7 +182,7 @@ impl Stages {
                 stage.get_or_insert_default().push_str(&text);
             };
             if shown(StageChoice::Tile) {
-                let program = launch.compiled().program().map_err(|error| loaded.failure(error))?;
+                let program = launch.launch().program().map_err(|error| loaded.failure(error))?;
                 add(&mut self.tile, program.to_string());
             }
             if !wants_schedules {

@@ -5,10 +5,9 @@
 
 use std::path::Path;
 
-use postlude::placement::Placements;
 use postlude::plan::ScheduleTextError;
 use postlude::target::{Chip, Planned, Planning, Schedule, renamed_words};
-use postlude::{Compiled, Error, KernelLaunch, Options, Problem};
+use postlude::{Error, KernelLaunch, Options};
 
 use crate::bindings::Loaded;
 use crate::diagnose;
@@ -40,10 +39,8 @@ pub(crate) fn read_schedule(path: &Path) -> Result<Schedule, Failure> {
 /// A problem for a GPU.
 pub(crate) struct GpuProblem<'a> {
     loaded: &'a Loaded,
-    pub(crate) compiled: &'a Compiled,
     options: &'a Options,
-    pub(crate) problem: Problem,
-    pub(crate) placements: Placements,
+    pub(crate) launch: &'a KernelLaunch,
     /// Whether a schedule of the caller's is for it.
     takes_schedule: bool,
 }
@@ -56,9 +53,7 @@ impl<'a> GpuProblem<'a> {
         launch: &'a KernelLaunch,
         takes_schedule: bool,
     ) -> GpuProblem<'a> {
-        let KernelLaunch { compiled, problem, placements } = launch;
-        let (problem, placements) = (problem.clone(), placements.clone());
-        GpuProblem { loaded, compiled, options, problem, placements, takes_schedule }
+        GpuProblem { loaded, options, launch, takes_schedule }
     }
 
     /// The problem with the given schedule if it fits, or with the planner's.
@@ -83,8 +78,7 @@ impl<'a> GpuProblem<'a> {
 
     /// The call as planning sees it.
     pub(crate) fn planning(&self) -> Result<Planning<'_>, Failure> {
-        let planning = self.compiled.planning(&self.problem, &self.placements, Chip::STANDARD);
-        planning.map_err(|error| self.failure(error))
+        self.launch.planning(Chip::STANDARD).map_err(|error| self.failure(error))
     }
 
     fn failure(&self, error: impl Into<Error>) -> Failure {

@@ -3,16 +3,14 @@
 //! In: a kernel and sizes. Out: its launches in their order, as `run` would have them: with copies of operands where those
 //! pay, cut where one launch is refused, repeated for parts of a dim.
 
-use postlude::placement::Placements;
 use postlude::target::{Chip, Moved, Price};
 use postlude::{
-    Compiled, Error, KernelLaunch, LaunchForm, LaunchStores, Options, Partition, Problem, Taken,
+    Chosen, Compiled, Error, KernelLaunch, LaunchForm, LaunchStores, Options, Partition, Problem,
     Workspace,
 };
 
 use crate::arguments::CompileArguments;
 use crate::bindings::Loaded;
-use crate::bytes::Bytes;
 use crate::failure::{Failure, Mistake};
 use crate::gpu_schedule::GpuProblem;
 use crate::memory::amount;
@@ -42,9 +40,9 @@ impl Launches {
         let failure = |error: Error| loaded.failure(error);
         let sizes = loaded.sizes(&arguments.sizes)?;
         let problem = compiled.problem(&sizes).map_err(failure)?;
-        let taken = compiled.taken(&problem, Chip::STANDARD).map_err(failure)?;
-        let text = in_words(compiled, &problem, &taken).map_err(failure)?;
-        Ok(Launches { all: taken.launches, text })
+        let chosen = compiled.chosen(&problem, Chip::STANDARD).map_err(failure)?;
+        let text = in_words(compiled, &problem, &chosen);
+        Ok(Launches { all: chosen.launches().cloned().collect(), text })
     }
 
     /// Refuses sizes that one of them does not take: before inputs are drawn, which may take long.
@@ -73,14 +71,14 @@ impl Launches {
 }
 
 impl<'a> Numbered<'a> {
-    /// Its kernel.
-    pub(crate) fn compiled(self) -> &'a Compiled {
-        &self.launch.compiled
+    /// The launch itself.
+    pub(crate) fn launch(self) -> &'a KernelLaunch {
+        self.launch
     }
 
     /// Which one it is, where there are several.
     pub(crate) fn title(self) -> Option<String> {
-        let name = self.launch.compiled.optimised().name();
+        let name = self.launch.graph().name();
         (self.of > 1).then(|| format!("launch {} of {}, {name}", self.number, self.of))
     }
 
@@ -102,19 +100,12 @@ impl<'a> Numbered<'a> {
 }
 
 /// The graphs of a call in words, where it takes more than one plain launch.
-fn in_words(
-    compiled: &Compiled,
-    problem: &Problem,
-    taken: &Taken,
-) -> Result<Option<String>, Error> {
+fn in_words(compiled: &Compiled, problem: &Problem, chosen: &Chosen) -> Option<String> {
     let partitions = compiled.partitions(problem);
-    let graph = taken.compiled.optimised();
+    let graph = chosen.graph();
     let several = graph.declared_inputs().len() < graph.inputs().len();
-    let why = match taken.form {
+    let why = match chosen.how {
         LaunchForm::InMainloop => "load warps compute an operand as they load it".to_owned(),
-        LaunchForm::Whole if taken.compiled.computes_operand() => {
-            "load warps compute an operand as they load it".to_owned()
-        }
         LaunchForm::Chunked => {
             "several launches, some of them repeated for parts of a dim".to_owned()
         }
@@ -122,7 +113,7 @@ fn in_words(
             "several launches: the first ones store operands as the product reads them fastest"
                 .to_owned()
         }
-        LaunchForm::Cut => match refusal(compiled, problem) {
+        LaunchForm::Cut => match &chosen.refusal {
             Some(refusal) => format!("several launches, for one is refused: {refusal}"),
             None => "several launches, which cost less than one".to_owned(),
         },
@@ -130,29 +121,14 @@ fn in_words(
             "several launches; the last one reads what the others compute".to_owned()
         }
         LaunchForm::Whole => match graph.products().len() {
-            0 | 1 if partitions.is_empty() => return Ok(None),
+            0 | 1 if partitions.is_empty() => return None,
             0 | 1 => "one launch, which costs less than several".to_owned(),
             products => format!("one launch of {products} products that share A"),
         },
     };
-    let between = if let Some(chunks) = taken.compiled.chunks(problem) {
-        let bytes = Bytes(taken.compiled.bytes_between(problem)?);
-        format!("# {chunks}\n# {bytes} are stored between launches\n")
-    } else {
-        let workspace = taken.compiled.workspace(&taken.problem, Chip::STANDARD)?;
-        priced(&partitions) + &stores(&workspace, graph.name())
-    };
-    Ok(Some(format!("# {why}\n{between}{graph}")))
-}
-
-/// Why one launch does not take the kernel at these sizes.
-fn refusal(compiled: &Compiled, problem: &Problem) -> Option<String> {
-    let placements = Placements::packed(compiled.optimised(), problem);
-    let planning = compiled.planning(problem, &placements, Chip::STANDARD);
-    match planning {
-        Ok(planning) => planning.best().err().map(|refusal| refusal.to_string()),
-        Err(error) => Some(error.summary()),
-    }
+    let repeated = chosen.repetition().map_or_else(String::new, |text| format!("# {text}\n"));
+    let between = stores(&chosen.workspace());
+    Some(format!("# {why}\n{repeated}{}{between}{graph}", priced(&partitions)))
 }
 
 /// The partitions that a call chooses from, a line each.
@@ -178,23 +154,26 @@ fn priced(partitions: &[Partition]) -> String {
 }
 
 /// What launches move, and store for later ones, a line each, and the memory of a call.
-fn stores(workspace: &Workspace, last_name: &str) -> String {
-    let Workspace { launches, last, bytes: all, bytes_without_reuse: apart } = workspace;
+fn stores(workspace: &Workspace) -> String {
+    let Workspace { launches, bytes: all, bytes_without_reuse: apart } = workspace;
     let mut text = String::new();
-    for (number, LaunchStores { name, products, values, moved }) in launches.iter().enumerate() {
+    for (number, LaunchStores { name, products, values, moved }) in (1..).zip(launches) {
         let values =
             values.iter().map(|(name, bytes)| format!("{name}, {}", amount(u128::from(*bytes))));
         let values = values.collect::<Vec<_>>().join("; ");
-        let values = if values.is_empty() { "outputs alone".to_owned() } else { values };
-        let shared = if *products > 1 {
+        let is_last = number == launches.len();
+        let values = match (values.is_empty(), is_last) {
+            (true, true) => String::new(),
+            (true, false) => ", stores outputs alone".to_owned(),
+            (false, _) => format!(", stores {values}"),
+        };
+        let shared = if *products > 1 && !is_last {
             format!(" of {products} products that share A")
         } else {
             String::new()
         };
-        let line = format!("# launch {}, {name}{shared}{}", number + 1, moves(*moved));
-        text.push_str(&format!("{line}, stores {values}\n"));
+        text.push_str(&format!("# launch {number}, {name}{shared}{}{values}\n", moves(*moved)));
     }
-    text.push_str(&format!("# launch {}, {last_name}{}\n", launches.len() + 1, moves(*last)));
     if *apart == 0 {
         return text;
     }

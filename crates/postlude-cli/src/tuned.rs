@@ -13,7 +13,7 @@ pub(crate) fn tuned(problem: &GpuProblem<'_>) -> Option<(Planned, String)> {
     if problem.given_schedule().is_some() {
         return None;
     }
-    let graph = problem.compiled.optimised();
+    let graph = problem.launch.graph();
     let (launch, chip) = ((graph, options.math), planning.chip);
     let (found, planned) = options.records.find(launch, |machine| machine.is(chip), &planning)?;
     Some((planned, text(&found)))

@@ -117,15 +117,15 @@ fn of_launches(
     let launches = typed.compiled.launches_with_int64(&problem, &places, Chip::STANDARD)?;
     let of = launches.len();
     let text = launches.iter().zip(1..).map(|(launch, number)| {
-        let text = print(&launch.planned(Chip::STANDARD)?);
-        let name = launch.compiled.optimised().name();
-        Ok(if of == 1 {
+        let text = print(launch.planned());
+        let name = launch.graph().name();
+        if of == 1 {
             text
         } else {
             format!("{comment} launch {number} of {of}, {name}\n{}\n", text.trim_end())
-        })
+        }
     });
-    text.collect()
+    Ok(text.collect())
 }
 
 fn schedules(typed: &Typed, inputs: &[Shaped]) -> Result<String, Error> {

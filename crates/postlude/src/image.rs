@@ -36,19 +36,6 @@ pub(crate) fn placements(graph: &Graph, problem: &Problem, arguments: &Arguments
     Placements { inputs: inputs.collect(), outputs: packed.collect() }
 }
 
-/// Where the inputs of a validated call lie.
-#[cfg(feature = "sim")]
-pub(crate) fn bound_placements(
-    graph: &Graph,
-    problem: &Problem,
-    declared: &[Argument<'_>],
-) -> Placements {
-    let packed = Placements::packed(graph, problem);
-    let given = declared.iter().map(|argument| argument.tensor().map(placement));
-    let computed = packed.inputs.into_iter().skip(declared.len());
-    Placements { inputs: given.chain(computed).collect(), outputs: packed.outputs }
-}
-
 /// Whether outputs lie as those did that a call was laid out for, in as many bytes.
 pub(crate) fn check_same(
     names: &[String],

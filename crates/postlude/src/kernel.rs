@@ -1,60 +1,38 @@
 //! The face: from an expression to a result on any backend.
 
 mod call;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-mod chunks;
-mod copies;
 mod gpu;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 mod launches;
 mod options;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-mod partitions;
-#[cfg(feature = "sim")]
-mod pinned;
 mod simulated;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-mod taken;
 #[cfg(feature = "cuda")]
 mod tune;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-mod workspace;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::check::{self, Bindings};
 #[cfg(feature = "cuda")]
-use crate::cuda::{GpuKernel, Settings};
+use crate::cuda::GpuKernel;
 use crate::define;
 use crate::differentiate::{self, Derived, Form, GradError, Save};
 use crate::error::{Diagnostic, Error};
-#[cfg(any(feature = "cuda", feature = "sim"))]
-use crate::graph::Side;
-use crate::graph::{Graph, OperandCopies};
-use crate::lower::{Lowered, SweepProgram, TileProgram};
+use crate::graph::Graph;
+use crate::lower::{SweepProgram, TileProgram};
 use crate::optimise;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-use crate::partition::{self, Chunks, Cut};
 use crate::placement::Placements;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, Problem, Sizes};
 use crate::process;
+use crate::program::KernelForm;
 use crate::reference::{self, Comparison, Extent, Tell};
 use crate::syntax::{self, Ast};
 use crate::target::{self, Chip, Planning, TargetRefusal};
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use call::{Call, Outputs, Prepared};
-#[cfg(any(feature = "cuda", feature = "sim"))]
-pub use launches::{KernelLaunch, Taken};
 pub use options::{Backend, Hooks, Options};
-#[cfg(any(feature = "cuda", feature = "sim"))]
-pub use partitions::Partition;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-pub use taken::LaunchForm;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-pub use workspace::{LaunchStores, Workspace};
 
 /// How many problems a kernel remembers how to run on the CPU.
 const REMEMBERED: usize = 4;
@@ -237,31 +215,11 @@ impl Kernel {
 #[derive(Clone)]
 pub struct Compiled {
     defined: Arc<Graph>,
-    optimised: Arc<Graph>,
     /// What the CPU engine runs, which scales elements where a target scales sums of runs of K.
     on_cpu: Arc<SweepProgram>,
-    /// What one launch computes of it.
-    lowered: Arc<Lowered>,
+    /// What launches compute of it.
+    form: Arc<KernelForm>,
     options: Options,
-    /// What computes its computed inputs, in the order of [`Graph::earlier`].
-    earlier: Arc<[Compiled]>,
-    /// The same kernel cut into several launches, once one launch was refused.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    cut: Arc<OnceLock<Option<Compiled>>>,
-    /// Other partitions of the same kernel, once they were asked for.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    alternatives: Arc<OnceLock<Vec<(Cut, Compiled)>>>,
-    /// The same kernel whose last launch computes an operand as it loads it, once that was asked for.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    in_mainloop: Arc<OnceLock<Option<(Side, Compiled)>>>,
-    /// The same kernel with copies of its operands, for every choice of them that a call was given.
-    copied: Arc<Mutex<Vec<(OperandCopies, Compiled)>>>,
-    /// Launches that are repeated for chunks of a dim.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    chunks: Option<Chunks>,
-    /// The same kernel with chunks, for all that calls were given.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    chunked: Arc<Mutex<Vec<Compiled>>>,
     /// The problems that were prepared last on the CPU, the newest first.
     prepared: Arc<Mutex<Vec<Prepared>>>,
     /// Shared by clones, so that code is emitted once for all.
@@ -269,8 +227,12 @@ pub struct Compiled {
     gpu: Arc<GpuKernel>,
 }
 
+/// What the CPU engine runs in the place of a graph: it scales elements, and reads operands from memory.
 fn on_cpu(optimised: &Arc<Graph>) -> Arc<SweepProgram> {
-    Arc::new(SweepProgram::new(&copies::on_cpu(optimised)))
+    let stored = || Arc::new((**optimised).clone().with_stored_operands());
+    let stored = optimised.has_operand_in_mainloop().then(stored);
+    let stored = stored.unwrap_or_else(|| optimised.clone());
+    Arc::new(SweepProgram::new(&optimise::without_scales(&stored).map_or(stored, Arc::new)))
 }
 
 /// The kernel's name, and where it runs.
@@ -281,59 +243,18 @@ impl fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    fn new(defined: Arc<Graph>, optimised: Arc<Graph>, options: Options) -> Compiled {
-        let lowered = if options.one_launch {
-            Lowered::in_one_launch(&optimised)
-        } else {
-            Lowered::new(&optimised)
-        };
-        Compiled::lowered(defined, optimised, Arc::new(lowered), options)
-    }
-
-    fn lowered(
+    fn new(
         defined: Arc<Graph>,
-        optimised: Arc<Graph>,
-        lowered: Arc<Lowered>,
+        on_cpu: Arc<SweepProgram>,
+        form: Arc<KernelForm>,
         options: Options,
     ) -> Compiled {
-        let earlier: Arc<[Compiled]> = optimised
-            .earlier()
-            .iter()
-            .map(|it| Compiled::new(it.graph.clone(), it.graph.clone(), options.of_earlier()))
-            .collect();
-        #[cfg(feature = "cuda")]
-        let settings = Settings {
-            math: options.math,
-            schedule: options.hooks.schedule.clone(),
-            one_launch: options.one_launch,
-            grid_limit: options.hooks.grid_limit,
-            guard: options.hooks.guard,
-            copies: options.hooks.copies,
-            lists: options.hooks.lists,
-            workspace: options.workspace,
-            overlap: options.hooks.overlap,
-            cache: options.cache.clone(),
-            records: options.records.clone(),
-        };
         Compiled {
             #[cfg(feature = "cuda")]
-            gpu: Arc::new(GpuKernel::new(&defined, &optimised, &lowered, settings)),
-            earlier,
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            cut: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            alternatives: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            in_mainloop: Arc::default(),
-            copied: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            chunks: None,
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            chunked: Arc::default(),
-            lowered,
+            gpu: Arc::new(GpuKernel::new(&defined, &form, options.on_gpu())),
             defined,
-            on_cpu: on_cpu(&optimised),
-            optimised,
+            on_cpu,
+            form,
             options,
             prepared: Arc::default(),
         }
@@ -352,67 +273,14 @@ impl Compiled {
         let (defined, optimised) = (Arc::new(graph.clone()), Arc::new(optimised));
         // The CPU engine multiplies for one product at a time.
         let on_cpu = on_cpu(&optimised);
-        Compiled { on_cpu, ..Compiled::new(defined, shared.unwrap_or(optimised), options.clone()) }
+        let form = KernelForm::new(shared.unwrap_or(optimised), options.settings());
+        Compiled::new(defined, on_cpu, Arc::new(form), options.clone())
     }
 
     /// The same kernel on another backend; code for a GPU is shared.
     pub fn on(&self, backend: Backend) -> Compiled {
-        let earlier = self.earlier.iter().map(|earlier| earlier.on(backend)).collect();
         let options = Options { backend, ..self.options.clone() };
-        Compiled { options, ..self.with_earlier(earlier) }
-    }
-
-    /// The same launch behind others, with no other form of it made yet.
-    fn with_earlier(&self, earlier: Arc<[Compiled]>) -> Compiled {
-        Compiled {
-            earlier,
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            cut: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            alternatives: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            in_mainloop: Arc::default(),
-            copied: Arc::default(),
-            #[cfg(any(feature = "cuda", feature = "sim"))]
-            chunked: Arc::default(),
-            ..self.clone()
-        }
-    }
-
-    /// The same kernel in several launches, if one launch was refused and it can be cut.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    #[doc(hidden)]
-    pub fn cut(&self) -> Option<&Compiled> {
-        if self.options.hooks.schedule.is_some() || self.options.one_launch {
-            return None;
-        }
-        let cut = || {
-            let (graph, lowered) = partition::after_refusal(&self.optimised, &self.lowered)?;
-            Some(Compiled::lowered(self.defined.clone(), graph, lowered, self.options.clone()))
-        };
-        process::once(&self.cut, cut).as_ref()
-    }
-
-    /// What one launch gives, or several where one is refused; the first refusal where all are.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    fn or_cut<T>(
-        &self,
-        uncut: Result<T, Error>,
-        in_launches: impl FnOnce(&Compiled) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        match uncut {
-            Err(refusal) if refusal.is_refusal() => match self.cut() {
-                Some(cut) => in_launches(cut).map_err(|error| error.or(refusal)),
-                None => Err(refusal),
-            },
-            uncut => uncut,
-        }
-    }
-
-    /// Whether the code of its last launch is that of one which overlaps with its neighbours.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    fn overlaps(&self) -> bool {
-        self.options.hooks.overlap.of_launch(!self.earlier.is_empty())
+        Compiled { options, ..self.clone() }
     }
 
     /// What the reference evaluates.
@@ -424,13 +292,13 @@ impl Compiled {
     /// What an engine runs.
     #[doc(hidden)]
     pub fn optimised(&self) -> &Graph {
-        &self.optimised
+        &self.form.graph
     }
 
     /// What one launch on a GPU computes, or why one launch does not.
     #[doc(hidden)]
     pub fn program(&self) -> Result<&Arc<TileProgram>, Error> {
-        Ok(self.lowered.program().map_err(TargetRefusal::from)?)
+        Ok(self.form.lowered.program().map_err(TargetRefusal::from)?)
     }
 
     /// What the CPU engine computes, sweep by sweep.
@@ -447,7 +315,7 @@ impl Compiled {
         placements: &'a Placements,
         chip: Chip,
     ) -> Result<Planning<'a>, Error> {
-        Ok(Planning { program: self.program()?, problem, placements, chip })
+        self.form.planning(problem, placements, chip)
     }
 
     /// Binds arguments, and sizes that no argument tells.

@@ -134,8 +134,6 @@ pub mod functions;
 pub mod graph;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) mod image;
-#[cfg(any(feature = "cuda", feature = "sim"))]
-mod intermediates;
 mod kernel;
 #[doc(hidden)]
 pub mod lower;
@@ -150,6 +148,7 @@ pub mod plan;
 #[doc(hidden)]
 pub mod problem;
 mod process;
+mod program;
 #[doc(hidden)]
 pub mod reference;
 #[cfg(feature = "cuda")]
@@ -176,10 +175,10 @@ pub use graph::MathMode;
 #[doc(hidden)]
 pub use kernel::Hooks;
 pub use kernel::{Backend, Call, Compiled, Kernel, Options, Outputs, Prepared};
+pub use problem::{Argument, Arguments, Problem, Sizes};
 #[cfg(any(feature = "cuda", feature = "sim"))]
 #[doc(hidden)]
-pub use kernel::{KernelLaunch, LaunchForm, LaunchStores, Partition, Taken, Workspace};
-pub use problem::{Argument, Arguments, Problem, Sizes};
+pub use program::{Chosen, KernelLaunch, LaunchForm, LaunchStores, Partition, Workspace};
 pub use reference::{Comparison, Coverage, Difference, Extent};
 pub use tensor::{Element, Tensor, TensorError, TensorView, TensorViewMut};
 

@@ -61,7 +61,6 @@ impl Placement {
     }
 
     /// The type of its elements, which are declared as this one.
-    #[cfg(feature = "cuda")]
     pub(crate) fn dtype(&self, declared: DType) -> DType {
         if self.is_int64 { DType::I64 } else { declared }
     }
@@ -100,7 +99,6 @@ impl Placement {
     }
 
     /// Bytes from the first element of such a tensor to the end of the last one's row.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn bytes(&self, dtype: DType, shape: &[usize]) -> usize {
         match (self.strides.first(), shape.first()) {
             (Some(stride), Some(count)) => dtype.bytes_for(*stride as usize * count),

@@ -8,6 +8,8 @@
 //! Invariant: the text and the facts are those that an H200 would get, and every buffer has the bounds of its tensor, so
 //! that an access outside of it is a finding.
 
+mod run;
+
 use std::sync::Arc;
 
 use postlude_ptx::launch::{Buffer, Launch, Parameter};
@@ -15,18 +17,19 @@ use postlude_ptx::shared::Region;
 use postlude_sim::observe::Observer;
 
 use crate::error::Error;
-use crate::graph::{Graph, InputId, MathMode};
+use crate::graph::{Graph, InputId};
 use crate::image;
 use crate::image::guard::{self, POISON};
 use crate::image::list::List;
-use crate::lower::Lowered;
 use crate::placement::{Placement, Placements};
-use crate::problem::{Argument, Arguments, BindError, Problem, Segments};
-use crate::target::{Chip, Planned, Planning, Schedule, TargetRefusal};
+use crate::problem::{Argument, BindError, Problem, Segments};
+use crate::program::{KernelLaunch, Planner};
+use crate::target::Schedule;
 use crate::tensor::{Tensor, TensorView, TensorViewMut};
 
 pub use crate::error::SimulationError;
 pub use postlude_sim::{Diagnosis, Finding, Report, Timing};
+pub(crate) use run::Run;
 
 /// How a call is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,47 +55,13 @@ pub fn accept(report: &Report) -> Result<(), Error> {
     if report.finished { Ok(()) } else { Err(SimulationError::Unfinished.into()) }
 }
 
-/// A kernel as the simulator needs it.
-pub(crate) struct Source<'a> {
-    pub(crate) graph: &'a Graph,
-    pub(crate) lowered: &'a Lowered,
-    pub(crate) math: MathMode,
-    pub(crate) schedule: Option<&'a Schedule>,
-    pub(crate) grid_limit: Option<u32>,
+/// How tensors are laid out, and launches planned that read them so.
+pub(crate) struct Laying<'a> {
     /// Whether outputs are poisoned before a run, and what lies between their elements watched.
     pub(crate) guard: bool,
     /// Whether batched tensors are laid out as lists.
     pub(crate) lists: bool,
-    /// Whether its code is that of a launch which overlaps with its neighbours.
-    pub(crate) overlaps: bool,
-}
-
-impl Source<'_> {
-    /// Whether a call is run whose tensors lie so, or why it is not.
-    pub(crate) fn require(&self, problem: &Problem, placements: &Placements) -> Result<(), Error> {
-        self.plan(problem, placements)?;
-        Ok(())
-    }
-
-    /// How a call would be run into packed outputs, or why it is not.
-    pub(crate) fn schedule(
-        &self,
-        problem: &Problem,
-        arguments: &Arguments,
-    ) -> Result<Schedule, Error> {
-        let placements = image::placements(self.graph, problem, arguments);
-        Ok(self.plan(problem, &placements)?.schedule())
-    }
-
-    fn plan(&self, problem: &Problem, placements: &Placements) -> Result<Planned, TargetRefusal> {
-        let (program, chip) = (self.lowered.program()?, Chip::STANDARD);
-        let planning = Planning { program, problem, placements, chip };
-        let planned = match self.schedule {
-            Some(schedule) => planning.accept(schedule)?,
-            None => planning.best()?,
-        };
-        Ok(planned.limited(self.grid_limit))
-    }
+    pub(crate) planner: Planner<'a>,
 }
 
 /// Runs one launch of a call into its outputs.
@@ -127,20 +96,21 @@ pub struct SimCall {
 }
 
 impl SimCall {
-    /// Plans, emits and lays out inputs, and outputs as these lie.
+    /// Emits a launch and lays out inputs, and outputs as these lie.
     pub(crate) fn new(
-        source: &Source<'_>,
-        problem: &Problem,
+        launch: &KernelLaunch,
+        laying: &Laying<'_>,
         arguments: &[Argument<'_>],
-        results: &[TensorView<'_>],
+        outputs: &[TensorView<'_>],
     ) -> Result<SimCall, Error> {
-        let graph = source.graph;
-        let outputs: Vec<TensorView<'_>> =
-            graph.own_results().into_iter().map(|place| results[place]).collect();
-        let outputs = outputs.as_slice();
-        let laid = Laid::new(source, arguments, outputs);
-        let planned = source.plan(problem, &laid.placements)?;
-        let entry = planned.emit_overlapping(source.math, source.overlaps);
+        let (graph, problem) = (&*launch.form.graph, &launch.problem);
+        let laid = Laid::new(graph, laying, arguments, outputs);
+        let planned = if laid.tables.0.is_empty() {
+            launch.planned().clone()
+        } else {
+            laying.planner.plan(&launch.form, problem, &laid.placements)?.swap_remove(0)
+        };
+        let entry = launch.emitted(&planned);
         let facts = planned.launch(&laid.scalars);
         let inputs = graph.inputs().iter().map(|input| input.name.clone());
         let results = graph.outputs().iter().map(|output| output.name.clone());
@@ -156,7 +126,7 @@ impl SimCall {
             outputs: elements(graph, written_rows(graph, problem, arguments), outputs, &laid),
             buffers: laid.buffers.into_iter().chain(laid.tables.bytes()).collect(),
             lists: laid.tables.0,
-            guard: source.guard,
+            guard: laying.guard,
             is_empty: outputs.iter().all(TensorView::is_empty),
             places: outputs.iter().map(|tensor| image::placement(*tensor)).collect(),
             memory: outputs.iter().map(|tensor| tensor.bytes().len()).collect(),
@@ -360,11 +330,16 @@ impl Tables {
 }
 
 impl Laid {
-    fn new(source: &Source<'_>, inputs: &[Argument<'_>], outputs: &[TensorView<'_>]) -> Laid {
-        let (graph, guard) = (source.graph, source.guard);
+    fn new(
+        graph: &Graph,
+        laying: &Laying<'_>,
+        inputs: &[Argument<'_>],
+        outputs: &[TensorView<'_>],
+    ) -> Laid {
+        let Laying { guard, lists, .. } = *laying;
         let mut laid = Laid::default();
         for (place, argument) in inputs.iter().enumerate() {
-            if let Some(tensor) = argument.tensor().filter(|_| source.lists)
+            if let Some(tensor) = argument.tensor().filter(|_| lists)
                 && let Some(list) = List::of_input(graph, InputId(place as u32), tensor)
             {
                 laid.scalars.push(None);
@@ -384,9 +359,7 @@ impl Laid {
             }
         }
         for (tensor, output) in outputs.iter().copied().zip(graph.outputs()) {
-            if source.lists
-                && let Some(list) = List::of(graph, &output.dims, tensor)
-            {
+            if lists && let Some(list) = List::of(graph, &output.dims, tensor) {
                 laid.placements.outputs.push(list.placement.clone());
                 let held = list.lay_out(tensor.bytes(), POISON);
                 let held = if guard { vec![POISON; held.len()] } else { held };

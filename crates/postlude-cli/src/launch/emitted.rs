@@ -29,7 +29,7 @@ pub(crate) fn emitted(
     regions: &[Region],
 ) -> Result<String, Failure> {
     inputs::require_scalars(loaded)?;
-    let graph = problem.compiled.optimised();
+    let graph = problem.launch.graph();
     let scalar = |input: &Input| match (&input.dims, loaded.given.get(&input.name)) {
         (None, Some(Given::Number(value))) => Some(*value),
         // The first element of a chunk, which no caller passes.
@@ -102,14 +102,15 @@ fn buffers(
     loaded: &Loaded,
     problem: &GpuProblem<'_>,
 ) -> Result<BTreeMap<String, Spanned<BufferFile>>, Failure> {
-    let graph = problem.compiled.optimised();
+    let graph = problem.launch.graph();
     let mut buffers = BTreeMap::new();
     let inputs = graph.inputs().iter().enumerate();
     for (place, input) in inputs.filter(|(_, input)| input.same_as.is_none()) {
-        let (Some(dims), Some(placement)) = (&input.dims, &problem.placements.inputs[place]) else {
+        let (Some(dims), Some(placement)) = (&input.dims, &problem.launch.placements.inputs[place])
+        else {
             continue;
         };
-        let shape = problem.problem.shape(dims);
+        let shape = problem.launch.problem.shape(dims);
         let mut buffer = BufferFile { row: row(&shape, placement), ..BufferFile::default() };
         match loaded.given.get(&input.name) {
             Some(Given::File(stored)) => {
@@ -119,7 +120,7 @@ fn buffers(
             }
             Some(Given::Number(value)) => buffer.values = Some(vec![*value]),
             given @ (Some(Given::Fill(_)) | None) => {
-                let (kind, count) = inputs::drawn(graph, &problem.problem, input, given);
+                let (kind, count) = inputs::drawn(graph, &problem.launch.problem, input, given);
                 buffer.fill = Some(kind.name().to_owned());
                 buffer.count = matches!(kind, Fill::Ends | Fill::Labels).then_some(count);
             }
@@ -131,7 +132,7 @@ fn buffers(
     for output in graph.outputs() {
         let buffer = BufferFile {
             dtype: Some(output.dtype.name().to_owned()),
-            shape: Some(problem.problem.shape(&output.dims)),
+            shape: Some(problem.launch.problem.shape(&output.dims)),
             fill: Some(POISONED.to_owned()),
             output: true,
             ..BufferFile::default()

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use postlude::target::{Chip, Schedule};
-use postlude::{Arguments, Compiled, Error, KernelLaunch, Problem, Sizes, Taken};
+use postlude::{Arguments, Chosen, Compiled, Error, KernelLaunch, Problem, Sizes};
 use postlude_corpus::fingerprint;
 
 /// One kernel and problem.
@@ -32,8 +32,8 @@ impl Entry {
             Ok(problem) => problem,
             Err(error) => panic!("{name}: {error}"),
         };
-        let taken = compiled.taken(&problem, Chip::STANDARD);
-        Entry { name, launches: launched(taken), in_words: true }
+        let chosen = compiled.chosen(&problem, Chip::STANDARD);
+        Entry { name, launches: launched(chosen), in_words: true }
     }
 
     /// A call of these arguments.
@@ -43,8 +43,8 @@ impl Entry {
         problem: &Problem,
         arguments: &Arguments<'_>,
     ) -> Entry {
-        let taken = compiled.taken_with(problem, arguments, Chip::STANDARD);
-        Entry { name, launches: launched(taken), in_words: false }
+        let chosen = compiled.chosen_with(problem, arguments, Chip::STANDARD);
+        Entry { name, launches: launched(chosen), in_words: false }
     }
 
     /// Every text, with the number of its launch and what it is.
@@ -56,21 +56,20 @@ impl Entry {
     }
 }
 
-fn launched(taken: Result<Taken, Error>) -> Result<Vec<Launched>, String> {
-    let launches = taken.and_then(|taken| taken.launches.iter().map(Launched::of).collect());
+fn launched(chosen: Result<Chosen, Error>) -> Result<Vec<Launched>, String> {
+    let launches = chosen.and_then(|chosen| chosen.launches().map(Launched::of).collect());
     launches.map_err(|error: Error| error.summary())
 }
 
 impl Launched {
     fn of(launch: &KernelLaunch) -> Result<Launched, Error> {
-        let planned = launch.planned(Chip::STANDARD)?;
-        let graph = launch.compiled.optimised();
+        let (planned, graph) = (launch.planned(), launch.graph());
         let scalars = vec![Some(1.0); graph.inputs().len()];
         let schedule = planned.schedule();
         let parts = [
-            ("tile program", launch.compiled.program()?.to_string()),
+            ("tile program", launch.program()?.to_string()),
             ("schedule", schedule.to_string()),
-            ("ptx", launch.emitted(&planned).to_string()),
+            ("ptx", launch.emitted(planned).to_string()),
             ("launch", planned.launch(&scalars).to_string()),
         ];
         Ok(Launched { graph: graph.name().to_owned(), parts, schedule })

@@ -29,9 +29,9 @@ fn run(case: &Case, compiled: &Compiled) -> Result<Vec<Launch>, postlude::Error>
 fn named(case: &Case, compiled: &Compiled) -> Result<Vec<Launch>, postlude::Error> {
     let (problem, arguments) = bind(case, compiled, None).expect("the case has what it needs");
     let mut all: Vec<Launch> = Vec::new();
-    for launch in compiled.taken_with(&problem, &arguments, Chip::STANDARD)?.launches {
-        let planned = launch.planned(Chip::STANDARD)?;
-        let launch = (planned.schedule().to_string(), launch.emitted(&planned).to_string());
+    for launch in compiled.chosen_with(&problem, &arguments, Chip::STANDARD)?.launches() {
+        let planned = launch.planned();
+        let launch = (planned.schedule().to_string(), launch.emitted(planned).to_string());
         if !all.contains(&launch) {
             all.push(launch);
         }

@@ -1,26 +1,23 @@
 //! A call on tensors of a GPU, ready to be launched again and again.
 
-mod chunks;
+mod launch;
 mod tables;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use postlude_ptx::launch::{Buffer, Launch};
-
-use crate::cuda::check::{Checked, between_launches};
+use crate::cuda::check::Checked;
 use crate::cuda::{GpuKernel, chip};
 use crate::error::Error;
-use crate::intermediates::{Block, Lifetime, last_reads};
-use crate::partition::Chunks;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
+use crate::program::{Base, CallTensors, Chosen, KernelLaunch, Step as ChosenStep, View};
 use crate::runtime::{
-    Device, DeviceArgument, DeviceTensor, Function, Order, PreparedLaunch, RuntimeError, Stream,
-    zero,
+    Device, DeviceArgument, DeviceTensor, Function, Order, RuntimeError, Stream, zero,
 };
-use crate::target::{Planned, Planning, Schedule, TargetRefusal};
-use tables::Tables;
+use crate::target::Schedule;
+
+pub(super) use launch::GpuLaunch;
 
 /// A call on tensors of a GPU with everything planned, checked and encoded.
 ///
@@ -54,41 +51,16 @@ use tables::Tables;
 /// ```
 pub struct PreparedCall {
     pub(super) kernel: Arc<GpuKernel>,
-    pub(super) problem: Problem,
-    pub(super) planned: Planned,
-    /// What the host passes, by place in the signature.
+    problem: Problem,
+    /// Where its tensors lie.
+    pub(super) tensors: CallTensors,
+    pub(super) chosen: Chosen,
+    /// What the host passes, by declared input.
     pub(super) scalars: Vec<Option<f64>>,
-    /// Where each buffer is: the inputs in the order of the signature, then the outputs.
+    /// Where declared inputs are, then results.
     pub(super) addresses: Vec<u64>,
-    pub(super) function: Function,
-    /// Where the tensors of lists lie.
-    tables: Tables,
-    /// CTAs that run at a time, once that was asked.
-    resident: Option<u32>,
-    /// `None` where no output has an element.
-    pub(super) launch: Option<PreparedLaunch>,
-    earlier: Vec<EarlierCall>,
-    /// Sums that begin at zero: the values of the block that they are, their bytes, and the inputs that they are.
-    sums: Vec<(usize, u64, usize)>,
-    /// Where what is computed before lies.
-    pub(super) block: Block,
-}
-
-/// A call that computes inputs of another one.
-struct EarlierCall {
-    call: PreparedCall,
-    /// What it reads.
-    reads: Vec<Read>,
-    /// For each of its outputs, where it lies.
-    stores: Vec<Store>,
-    /// The value of the other's block that what it computes before itself lies in.
-    inside: usize,
-}
-
-/// The last launch that a value lives to: launches of chunks run again and again, the last of them behind all others.
-fn until(last: usize, chunks: Option<&Chunks>) -> usize {
-    let repeated = chunks.filter(|chunks| chunks.launches.contains(&last));
-    repeated.map_or(last, |chunks| chunks.launches.end - 1)
+    /// The launches of the chosen steps.
+    launches: Vec<GpuLaunch>,
 }
 
 /// What a call does, in order.
@@ -96,29 +68,12 @@ fn until(last: usize, chunks: Option<&Chunks>) -> usize {
 pub(super) enum Step<'c, 's> {
     /// Sets bytes from an address on to zero.
     Zero(u64, u64),
-    /// Launches a call's own kernel with these buffers and what the host passes.
-    Launch(&'c PreparedCall, &'s [u64], &'s [Option<f64>]),
+    /// Launches with these buffers and what the host passes.
+    Launch(&'c GpuLaunch, &'s [u64], &'s [Option<f64>]),
 }
 
 /// What is done with each step of a call.
 type Visit<'v, 'c> = dyn FnMut(Step<'c, '_>) -> Result<(), RuntimeError> + 'v;
-
-/// An input of an earlier call.
-#[derive(Clone, Copy)]
-enum Read {
-    /// The other's input of this place, from this byte on.
-    Input(usize, i64),
-    /// A number of its own.
-    Number(f64),
-}
-
-/// Where an earlier call stores an output.
-enum Store {
-    /// Into this value of the block of intermediates, for the input of this place.
-    Intermediate(usize, Option<usize>),
-    /// Into a result of the kernel, which is the input of this place, from this byte on.
-    Result(usize, i64),
-}
 
 impl PreparedCall {
     pub(crate) fn new(
@@ -130,157 +85,34 @@ impl PreparedCall {
     ) -> Result<PreparedCall, Error> {
         device.is_own()?;
         let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
-        let call = PreparedCall::of(kernel, device, &checked)?;
-        let last = &call.kernel;
-        if last.lowered.is_by_elements() && !last.optimised.is_elementwise() {
-            checked.refuse_shared(&last.optimised)?;
+        let tensors = checked.tensors();
+        let chosen = kernel.choose(device, &checked.problem, &tensors)?;
+        let last = &chosen.form;
+        if last.lowered.is_by_elements() && !last.graph.is_elementwise() {
+            checked.refuse_shared(&last.graph)?;
         }
-        Ok(call)
+        let bind = |launch: &KernelLaunch| {
+            let of = (&**kernel, &launch.form);
+            let (planned, program) = kernel.programs.choose(of, device, &launch.planned)?;
+            let bound = checked.all_bound(launch, &chosen.block.offsets);
+            let code = (planned, program.function);
+            GpuLaunch::new(launch, code, &bound, checked.is_nothing(), None)
+        };
+        let launches = chosen.every_launch().map(bind).collect::<Result<_, Error>>()?;
+        let (addresses, scalars) = checked.addresses();
+        let (kernel, problem) = (kernel.clone(), checked.problem);
+        Ok(PreparedCall { kernel, problem, tensors, chosen, scalars, addresses, launches })
     }
 
-    fn of(
-        kernel: &Arc<GpuKernel>,
-        device: &Device,
-        checked: &Checked,
-    ) -> Result<PreparedCall, Error> {
-        let Checked { problem, placements, .. } = checked;
-        if let Some(in_mainloop) = kernel.in_mainloop(problem)
-            && let Ok(all) = in_mainloop.plan(problem, placements, device)
-            && let Ok(call) = PreparedCall::planned(in_mainloop, device, checked, all)
-        {
-            return Ok(call);
-        }
-        if let Some(chunked) = kernel.chunked(problem) {
-            let own_sizes = problem.of_computing(&chunked.optimised)?;
-            let own = checked.on_sizes(&chunked, device, own_sizes);
-            let all = chunked.plan(&own.problem, &own.placements, device);
-            // Where a launch of a chunk is refused, values between launches are stored whole.
-            if let Ok(all) = all
-                && let Ok(call) = PreparedCall::planned(&chunked, device, &own, all)
-            {
-                return Ok(call);
-            }
-        }
-        if let Some(copied) = kernel.copied(problem, placements) {
-            let own = checked.on(&copied, device);
-            let all = copied.plan(problem, &own.placements, device);
-            // Where a launch that copies is refused, threads read the operands as they lie.
-            if let Ok(all) = all
-                && let Ok(call) = PreparedCall::planned(&copied, device, &own, all)
-            {
-                return Ok(call);
-            }
-        }
-        if let Some(cut) = kernel.cheaper_cut(problem, device)
-            && let Ok(call) = PreparedCall::of(cut, device, &checked.on(cut, device))
-        {
-            return Ok(call);
-        }
-        match kernel.plan(problem, placements, device) {
-            Ok(all) => PreparedCall::planned(kernel, device, checked, all),
-            Err(refusal) => {
-                let Some(cut) = kernel.cut() else { return Err(refusal) };
-                let prepared = PreparedCall::of(cut, device, &checked.on(cut, device));
-                prepared.map_err(|error| error.or(refusal))
-            }
-        }
-    }
-
-    /// A call whose tensors are not known yet.
-    fn begun(
-        kernel: &Arc<GpuKernel>,
-        problem: &Problem,
-        planned: Planned,
-        function: Function,
-    ) -> PreparedCall {
-        PreparedCall {
-            kernel: kernel.clone(),
-            problem: problem.clone(),
-            planned,
-            scalars: Vec::new(),
-            addresses: Vec::new(),
-            function,
-            tables: Tables::default(),
-            resident: None,
-            launch: None,
-            earlier: Vec::new(),
-            sums: Vec::new(),
-            block: Block::default(),
-        }
-    }
-
-    /// A call of a kernel with the schedules to try.
-    fn planned(
-        kernel: &Arc<GpuKernel>,
-        device: &Device,
-        checked: &Checked,
-        all: Vec<Planned>,
-    ) -> Result<PreparedCall, Error> {
-        let (planned, program) = kernel.programs.choose(kernel, device, all)?;
-        let mut call =
-            PreparedCall::begun(kernel, &checked.problem, planned.clone(), program.function);
-        if !checked.is_nothing {
-            call.prepare_earlier(device, checked)?;
-        }
-        call.bind(checked, planned)?;
-        Ok(call)
-    }
-
-    /// Prepares what computes the computed inputs, and says where they lie.
-    fn prepare_earlier(&mut self, device: &Device, checked: &Checked) -> Result<(), Error> {
-        let graph = self.kernel.optimised.clone();
-        let kernels = self.kernel.earlier.clone();
-        let chunks = self.kernel.chunks.clone();
-        let last_reads = last_reads(&graph);
-        let mut lifetimes = Vec::new();
-        for (launch, (earlier, kernel)) in graph.earlier().into_iter().zip(&kernels).enumerate() {
-            if let Some(chunks) = chunks.as_ref().filter(|it| it.launches.contains(&launch)) {
-                if chunks.launches.start == launch {
-                    let lives = (&last_reads[..], &mut lifetimes);
-                    self.prepare_chunks(device, checked, chunks, lives)?;
-                }
-                continue;
-            }
-            let places = graph.places_of(earlier.graph);
-            let inputs = places.iter().map(|place| checked.inputs[*place].clone()).collect();
-            let problem = checked.problem.of_computing(earlier.graph)?;
-            let somewhere = checked.somewhere;
-            let (mut tensors, mut stores) = (Vec::new(), Vec::new());
-            for (output, input) in earlier.graph.outputs().iter().zip(&earlier.inputs) {
-                let place = input.map(|input| input.0 as usize);
-                let result = place.and_then(|place| graph.inputs()[place].result_place());
-                if let (Some(place), Some(result)) = (place, result) {
-                    tensors.push(checked.results[result].clone());
-                    stores.push(Store::Result(place, 0));
-                    continue;
-                }
-                let shape = problem.shape(&output.dims);
-                let lies = Placement::between_launches(output.dtype, &shape);
-                let bytes = lies.bytes(output.dtype, &shape) as u64;
-                let device = device.ordinal();
-                tensors.push(between_launches(output.dtype, shape, somewhere, device));
-                stores.push(Store::Intermediate(lifetimes.len(), place));
-                let last = place.and_then(|place| last_reads[place]).unwrap_or(launch);
-                let last = until(last, chunks.as_ref());
-                lifetimes.push(Lifetime { bytes, first: launch, last });
-            }
-            let own = Checked::of(&kernel.optimised, problem, device.ordinal(), inputs, tensors);
-            let call = PreparedCall::of(kernel, device, &own)?;
-            let inside = lifetimes.len();
-            lifetimes.push(Lifetime { bytes: call.block.bytes, first: launch, last: launch });
-            let reads = places.into_iter().map(|place| Read::Input(place, 0)).collect();
-            self.earlier.push(EarlierCall { call, reads, stores, inside });
-        }
-        self.block = Block::of(&lifetimes);
-        Ok(())
+    fn last(&self) -> &GpuLaunch {
+        let last = self.launches.last();
+        last.unwrap_or_else(|| panic!("compiler bug: a call of no launch"))
     }
 
     /// Queues the kernel on a stream and returns; failures on the GPU come up when the stream is waited for.
     pub fn launch(&self, stream: &Stream) -> Result<(), Error> {
-        match &self.launch {
-            Some(launch) if self.earlier.is_empty() && self.tables.is_empty() => {
-                Ok(launch.launch(stream)?)
-            }
+        match self.last().plain() {
+            Some(launch) if self.chosen.steps.len() == 1 => Ok(launch.launch(stream)?),
             Some(_) | None => self.launch_all(stream, &self.addresses, &self.scalars),
         }
     }
@@ -300,20 +132,15 @@ impl PreparedCall {
         addresses: &[Option<u64>],
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
-        let graph = &self.kernel.optimised;
+        let graph = &self.kernel.form.graph;
         let (inputs, outputs) = addresses.split_at(graph.passed_inputs().count());
-        let places = graph.passed_places();
-        // Computed inputs are behind what a call passes.
-        let inputs =
-            places.iter().zip(graph.inputs()).map(|(place, input)| match input.result_place() {
-                Some(result) => outputs[result],
-                None => inputs.get(*place).copied().flatten(),
-            });
-        let own = graph.own_results().into_iter().map(|place| outputs[place]);
+        let mut places = graph.passed_places();
+        places.truncate(graph.declared_inputs().len());
+        let given = places.iter().map(|place| inputs.get(*place).copied().flatten());
+        let given = given.chain(outputs.iter().copied()).zip(&self.addresses);
+        let addresses: Vec<u64> = given.map(|(given, own)| given.unwrap_or(*own)).collect();
         let scalars: Vec<Option<f64>> =
             places.iter().map(|place| scalars.get(*place).copied().flatten()).collect();
-        let given = inputs.chain(own).zip(&self.addresses);
-        let addresses: Vec<u64> = given.map(|(given, own)| given.unwrap_or(*own)).collect();
         let starts = |all: &[u64]| -> Vec<u64> {
             all.iter().map(|address| address % Placement::PERIOD).collect()
         };
@@ -324,35 +151,28 @@ impl PreparedCall {
         self.launch_all(stream, &addresses, &scalars)
     }
 
-    /// What is computed before, then the kernel, one behind the other on the stream.
+    /// All launches, one behind the other on the stream. The first one begins when the stream has come to it; those behind it
+    /// may overlap.
     fn launch_all(
         &self,
         stream: &Stream,
         addresses: &[u64],
         scalars: &[Option<f64>],
     ) -> Result<(), Error> {
-        if self.earlier.is_empty() {
-            return Ok(self.launch_alone(stream, Order::Behind, addresses, scalars)?);
-        }
-        let device = self.function.device();
-        // A tensor without elements lies somewhere too.
-        let bytes = self.block.bytes.max(Placement::PERIOD);
         let mut order = Order::Behind;
-        let launch = |base: u64| self.launch_from(stream, &mut order, base, addresses, scalars);
+        let mut launch = |base: u64| {
+            self.each(base, addresses, scalars, &mut |step| self.take(step, stream, &mut order))
+        };
+        if self.chosen.steps.len() == 1 {
+            return Ok(launch(0)?);
+        }
+        if self.launches.iter().all(GpuLaunch::is_empty) {
+            return Ok(());
+        }
+        let device = self.function().device();
+        // A tensor without elements lies somewhere too.
+        let bytes = self.chosen.block.bytes.max(Placement::PERIOD);
         Ok(device.intermediates().with_any(device.context(), stream, bytes, launch)?)
-    }
-
-    /// The same with memory for what is computed before. The first launch of all begins when the stream has come to it; those
-    /// behind it may overlap.
-    fn launch_from(
-        &self,
-        stream: &Stream,
-        order: &mut Order,
-        base: u64,
-        addresses: &[u64],
-        scalars: &[Option<f64>],
-    ) -> Result<(), RuntimeError> {
-        self.each(base, addresses, scalars, &mut |step| self.take(step, stream, order))
     }
 
     /// Does one step of the call.
@@ -364,12 +184,12 @@ impl PreparedCall {
     ) -> Result<(), RuntimeError> {
         match step {
             Step::Zero(address, bytes) => {
-                zero(self.function.device().context(), address, bytes, stream)
+                zero(self.function().device().context(), address, bytes, stream)
             }
-            Step::Launch(call, addresses, scalars) => {
-                let own = if call.kernel.overlaps() { *order } else { Order::Behind };
-                call.launch_alone(stream, own, addresses, scalars)?;
-                if call.launch.is_some() {
+            Step::Launch(launch, addresses, scalars) => {
+                let own = if launch.form.overlaps() { *order } else { Order::Behind };
+                launch.launch(stream, own, addresses, scalars)?;
+                if !launch.is_empty() {
                     *order = Order::Overlapping;
                 }
                 Ok(())
@@ -377,7 +197,7 @@ impl PreparedCall {
         }
     }
 
-    /// Every step in order, where what is computed before lies from here on.
+    /// Every step in order, where values between launches lie from here on.
     pub(super) fn each<'c>(
         &'c self,
         base: u64,
@@ -385,89 +205,54 @@ impl PreparedCall {
         scalars: &[Option<f64>],
         visit: &mut Visit<'_, 'c>,
     ) -> Result<(), RuntimeError> {
-        let mut addresses = addresses.to_vec();
-        let at = |value: usize| base + self.block.offsets[value];
-        for (value, bytes, place) in &self.sums {
-            addresses[*place] = at(*value);
-            visit(Step::Zero(at(*value), *bytes))?;
-        }
-        for EarlierCall { call, reads, stores, inside } in &self.earlier {
-            let read = |own: usize| match reads.get(own) {
-                Some(Read::Input(place, shift)) => addresses[*place].wrapping_add_signed(*shift),
-                // Where it was cut, its own computed inputs get their addresses when it is launched.
-                Some(Read::Number(_)) | None => call.addresses[own],
-            };
-            let written = |output: usize| match &stores[output] {
-                Store::Intermediate(value, _) => at(*value),
-                Store::Result(place, shift) => addresses[*place].wrapping_add_signed(*shift),
-            };
-            // Of a call that was cut, launches before its last one store some of the outputs.
-            let graph = &call.kernel.optimised;
-            let inputs = graph.inputs().iter().enumerate();
-            let inputs =
-                inputs.map(|(own, input)| input.result_place().map_or_else(|| read(own), written));
-            let outputs = graph.own_results().into_iter().map(written);
-            let given: Vec<u64> = inputs.chain(outputs).collect();
-            let values = reads.iter().map(|read| match read {
-                Read::Input(place, _) => scalars[*place],
-                Read::Number(value) => Some(*value),
-            });
-            let mut values: Vec<Option<f64>> = values.collect();
-            values.resize(call.scalars.len(), None);
-            call.each(at(*inside), &given, &values, visit)?;
-            for store in stores {
-                if let Store::Intermediate(value, Some(place)) = store {
-                    addresses[*place] = at(*value);
+        let Chosen { steps, values, block, .. } = &self.chosen;
+        let mut launches = self.launches.iter();
+        let declared = self.scalars.len();
+        for step in steps {
+            let chosen = match step {
+                ChosenStep::Zero(value) => {
+                    visit(Step::Zero(base + block.offsets[*value], values[*value].bytes))?;
+                    continue;
                 }
-            }
+                ChosenStep::Launch(chosen) => chosen,
+            };
+            let Some(launch) = launches.next() else { break };
+            let address = |(view, own): (&View, &u64)| {
+                let whole = match view.base {
+                    Base::Input(place) => addresses[place],
+                    Base::Result(place) => addresses[declared + place],
+                    Base::Stored(value) => base + block.offsets[value],
+                    Base::Number(_) | Base::Nowhere => return *own,
+                };
+                whole.wrapping_add_signed(view.shift)
+            };
+            let views = chosen.reads.iter().chain(&chosen.stores);
+            let given: Vec<u64> = views.zip(&launch.addresses).map(address).collect();
+            let numbers = chosen.reads.iter().zip(&launch.scalars);
+            let numbers = numbers.map(|(view, own)| match view.base {
+                Base::Input(place) => scalars[place],
+                Base::Result(_) | Base::Stored(_) | Base::Number(_) | Base::Nowhere => *own,
+            });
+            visit(Step::Launch(launch, &given, &numbers.collect::<Vec<_>>()))?;
         }
-        visit(Step::Launch(self, &addresses, scalars))
-    }
-
-    /// The kernel's own launch.
-    pub(super) fn launch_alone(
-        &self,
-        stream: &Stream,
-        order: Order,
-        addresses: &[u64],
-        scalars: &[Option<f64>],
-    ) -> Result<(), RuntimeError> {
-        let Some(launch) = &self.launch else { return Ok(()) };
-        self.tables.keep_for(stream)?;
-        if self.scalars == scalars && self.addresses == addresses {
-            return launch.launch_in(stream, order);
-        }
-        let address = |buffer: Buffer| {
-            let table = || self.tables.addresses().find(|(table, _)| *table == buffer);
-            let found = addresses.get(buffer.0 as usize).copied();
-            found.or_else(|| Some(table()?.1)).ok_or(RuntimeError::NoAddress { buffer })
-        };
-        if self.scalars == scalars {
-            return launch.launch_at(stream, order, address);
-        }
-        let mut facts = self.planned.launch(scalars);
-        facts.grid[0] = launch.facts().grid[0];
-        let buffers = (0..addresses.len() as u32).map(Buffer);
-        let addresses = buffers.zip(addresses.iter().copied()).chain(self.tables.addresses());
-        let addresses: Vec<_> = addresses.collect();
-        PreparedLaunch::new(&self.function, facts, &addresses)?.launch_in(stream, order)
+        Ok(())
     }
 
     /// Whether it reads or writes lists of tensors.
     pub(super) fn has_lists(&self) -> bool {
-        !self.tables.is_empty() || self.earlier.iter().any(|earlier| earlier.call.has_lists())
+        self.launches.iter().any(|launch| !launch.tables.is_empty())
     }
 
-    /// How it is run.
+    /// How its last launch is run.
     #[doc(hidden)]
     pub fn schedule(&self) -> Schedule {
-        self.planned.schedule()
+        self.last().planned.schedule()
     }
 
-    /// The loaded kernel.
+    /// The loaded code of its last launch.
     #[doc(hidden)]
     pub fn function(&self) -> &Function {
-        &self.function
+        &self.last().function
     }
 
     /// The sizes of the call.
@@ -477,101 +262,32 @@ impl PreparedCall {
 
     /// The same call on other tensors of the same sizes, with other values of what the host passes.
     ///
-    /// They are validated as the first ones were, and may lie differently where the schedule allows it.
+    /// They are validated as the first ones were, and may lie differently where the schedules allow it. On a failure everything
+    /// stays as it was.
     pub fn rebind(
         &mut self,
         inputs: &BTreeMap<String, DeviceArgument>,
         outputs: &BTreeMap<String, DeviceTensor>,
     ) -> Result<(), Error> {
-        let device = self.function.device().clone();
-        let device = &device;
+        let device = self.function().device().clone();
         let sizes = &self.problem.sizes;
-        let checked = Checked::new(&self.kernel, device, inputs, outputs, sizes)?;
-        let program = self.kernel.lowered.program().map_err(TargetRefusal::from)?;
-        let (problem, placements) = (&checked.problem, &checked.placements);
-        let planning = Planning { program, problem, placements, chip: chip(device)? };
-        let planned = planning.accept(&self.planned.schedule())?;
-        if planned.placements().int64_inputs() != self.planned.placements().int64_inputs() {
-            return Err(RuntimeError::Width.into());
-        }
-        let earlier = (
-            std::mem::take(&mut self.earlier),
-            std::mem::take(&mut self.sums),
-            std::mem::take(&mut self.block),
-        );
-        let prepared =
-            if checked.is_nothing { Ok(()) } else { self.prepare_earlier(device, &checked) };
-        match prepared.and_then(|()| self.bind(&checked, planned)) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                (self.earlier, self.sums, self.block) = earlier;
-                Err(error)
+        let checked = Checked::new(&self.kernel, &device, inputs, outputs, sizes)?;
+        let own = self.launches.iter().map(|launch| launch.planned.schedule());
+        let tensors = checked.tensors();
+        let chosen = self.chosen.moved(&tensors, own, chip(&device)?)?;
+        let bind = |(launch, own): (&KernelLaunch, &GpuLaunch)| {
+            let planned = launch.planned().clone();
+            if planned.placements().int64_inputs() != own.planned.placements().int64_inputs() {
+                return Err(RuntimeError::Width.into());
             }
-        }
-    }
-
-    /// Encodes the launch for these tensors; on a failure everything stays as it was.
-    fn bind(&mut self, checked: &Checked, planned: Planned) -> Result<(), Error> {
-        if !checked.is_empty {
-            let mut before = None;
-            if !self.tables.are_of(&checked.lists) {
-                let tables = Tables::new(&checked.lists, self.function.device())?;
-                before = Some(std::mem::replace(&mut self.tables, tables));
-            }
-            let encoded = self.encode(&planned, &checked.scalars, &checked.addresses);
-            if let (Err(_), Some(before)) = (&encoded, before) {
-                self.tables = before;
-            }
-            encoded?;
-        }
-        self.planned = planned;
-        self.scalars.clone_from(&checked.scalars);
-        self.addresses = checked.addresses.iter().map(|(_, address)| *address).collect();
+            let bound = checked.all_bound(launch, &chosen.block.offsets);
+            let code = (planned, own.function.clone());
+            GpuLaunch::new(launch, code, &bound, checked.is_nothing(), Some(own))
+        };
+        let launches = chosen.every_launch().zip(&self.launches).map(bind);
+        self.launches = launches.collect::<Result<_, Error>>()?;
+        (self.addresses, self.scalars) = checked.addresses();
+        (self.tensors, self.chosen) = (tensors, chosen);
         Ok(())
-    }
-
-    fn encode(
-        &mut self,
-        planned: &Planned,
-        scalars: &[Option<f64>],
-        addresses: &[(Buffer, u64)],
-    ) -> Result<(), Error> {
-        let mut facts = planned.launch(scalars);
-        facts.grid[0] = facts.grid[0].min(self.resident(&facts)?);
-        let addresses = addresses.iter().copied().chain(self.tables.addresses());
-        let addresses: Vec<(Buffer, u64)> = addresses.collect();
-        match &mut self.launch {
-            Some(launch) if *launch.facts() == facts => launch.rebind(&addresses)?,
-            other => *other = Some(PreparedLaunch::new(&self.function, facts, &addresses)?),
-        }
-        Ok(())
-    }
-
-    /// The kernel's own launch with another schedule, without what is computed before it.
-    pub(super) fn alone(&self, planned: &Planned) -> Result<PreparedCall, Error> {
-        let device = self.function.device();
-        let program = self.kernel.programs.get(&self.kernel, device, planned)?;
-        let mut call =
-            PreparedCall::begun(&self.kernel, &self.problem, planned.clone(), program.function);
-        call.scalars.clone_from(&self.scalars);
-        call.addresses.clone_from(&self.addresses);
-        let buffers = (0..self.addresses.len() as u32).map(Buffer);
-        let addresses: Vec<_> = buffers.zip(self.addresses.iter().copied()).collect();
-        call.encode(planned, &self.scalars, &addresses)?;
-        Ok(call)
-    }
-
-    /// CTAs that run at a time: those of a persistent kernel that do not would only begin when others end. How many
-    /// large clusters a GPU holds depends on which of its SMs are in use.
-    fn resident(&mut self, facts: &Launch) -> Result<u32, Error> {
-        if facts.cluster[0] <= 2 {
-            return Ok(u32::MAX);
-        }
-        if let Some(resident) = self.resident {
-            return Ok(resident);
-        }
-        let resident = self.function.resident_blocks(facts)?;
-        self.resident = Some(resident);
-        Ok(resident)
     }
 }

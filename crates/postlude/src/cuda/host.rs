@@ -63,10 +63,8 @@ impl HostCall {
                 (_, None) => continue,
                 (_, Some(tensor)) => {
                     let place = graph.place_of(&input.name) as u32;
-                    let list = kernel
-                        .settings
-                        .lists
-                        .then(|| List::of_input(graph, InputId(place), tensor));
+                    let list =
+                        kernel.options.lists.then(|| List::of_input(graph, InputId(place), tensor));
                     let (buffer, tensor) = upload(tensor, list.flatten(), device, &stream)?;
                     buffers.push(buffer);
                     DeviceArgument::Tensor(tensor)
@@ -74,12 +72,12 @@ impl HostCall {
             };
             inputs.insert(input.name.clone(), argument);
         }
-        let margin = if kernel.settings.guard { CANARY_BYTES } else { 0 };
+        let margin = if kernel.options.guard { CANARY_BYTES } else { 0 };
         // Rows behind the last segment stay what they are on the host.
         let keeps = graph.has_segments();
         let (mut written, mut results) = (Vec::new(), BTreeMap::new());
         for (output, tensor) in graph.results().iter().zip(outputs.iter().copied()) {
-            let list = kernel.settings.lists.then(|| List::of(graph, output.dims, tensor));
+            let list = kernel.options.lists.then(|| List::of(graph, output.dims, tensor));
             let list = list.flatten();
             let memory = Written::new(output.name, (tensor, list), margin, device, &stream)?;
             if keeps && margin == 0 && memory.list.is_none() {

@@ -1,4 +1,5 @@
-//! The code that a kernel has so far: one function for each schedule, GPU and choice of inputs that are of int64.
+//! The code that the launches of a kernel have so far: one function for each form, schedule, GPU and choice of inputs that
+//! are of int64.
 //!
 //! Invariant: sizes, the grid's limit and the order of tiles are not part of a schedule's code, so calls that differ in them alone share a
 //! function, and nothing is emitted or printed again for them.
@@ -8,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::cuda::GpuKernel;
+use crate::program::KernelForm;
 use crate::runtime::{Device, Function, RuntimeError};
 use crate::target::{self, Planned, Schedule};
 
@@ -19,11 +21,12 @@ pub(super) struct Program {
     pub(super) spilled: u32,
 }
 
-/// A place for a program; whoever holds it first emits and loads.
-type Place = Arc<Mutex<Option<Program>>>;
+/// A place for a program of a form; whoever holds it first emits and loads. The form stays where it is as long.
+type Place = (Arc<KernelForm>, Arc<Mutex<Option<Program>>>);
 
-/// What decides code: the number of a GPU, a part of the schedule, and the places of inputs that are of int64.
-type Key = (u32, Schedule, Vec<usize>);
+/// What decides code: where the form is, the number of a GPU, a part of the schedule, and the places of inputs that are of
+/// int64.
+type Key = (usize, u32, Schedule, Vec<usize>);
 
 /// Programs by what decides their code.
 #[derive(Default)]
@@ -35,21 +38,22 @@ impl Programs {
     /// The program of a planned call: from memory, or emitted and loaded now.
     pub(super) fn get(
         &self,
-        kernel: &GpuKernel,
+        (kernel, form): (&GpuKernel, &Arc<KernelForm>),
         device: &Device,
         planned: &Planned,
     ) -> Result<Program, RuntimeError> {
         let code = planned.schedule().code();
-        let place = {
+        let (_, place) = {
             let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
             let int64 = planned.placements().int64_inputs();
-            places.entry((device.ordinal(), code, int64)).or_default().clone()
+            let key = (Arc::as_ptr(form).addr(), device.ordinal(), code, int64);
+            places.entry(key).or_insert_with(|| (form.clone(), Arc::default())).clone()
         };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(program) = &*place {
             return Ok(program.clone());
         }
-        let text = planned.emit_overlapping(kernel.settings.math, kernel.overlaps()).to_string();
+        let text = planned.emit_overlapping(form.settings.math, form.overlaps()).to_string();
         let function = device.load_through(&kernel.cache(), &text, target::ENTRY)?;
         let spilled = function.local_bytes()?;
         Ok(place.insert(Program { function, spilled }).clone())
@@ -59,9 +63,9 @@ impl Programs {
     /// one that takes as long without spills as the best so far with its own is not compiled.
     pub(super) fn choose(
         &self,
-        kernel: &GpuKernel,
+        kernel: (&GpuKernel, &Arc<KernelForm>),
         device: &Device,
-        all: Vec<Planned>,
+        all: &[Planned],
     ) -> Result<(Planned, Program), RuntimeError> {
         let mut best: Option<(f64, Planned, Program)> = None;
         for planned in all {
@@ -69,10 +73,10 @@ impl Programs {
             if beaten(planned.cycles(0)) {
                 continue;
             }
-            let program = self.get(kernel, device, &planned)?;
+            let program = self.get(kernel, device, planned)?;
             let cycles = planned.cycles(program.spilled);
             if !beaten(cycles) {
-                best = Some((cycles, planned, program));
+                best = Some((cycles, planned.clone(), program));
             }
         }
         let Some((_, planned, program)) = best else {

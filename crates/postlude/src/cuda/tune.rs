@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::cuda::call::{PreparedCall, Step};
-use crate::cuda::machine;
+use crate::cuda::call::{GpuLaunch, PreparedCall, Step};
+use crate::cuda::{GpuKernel, machine};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::runtime::{Device, Order, RuntimeError, Stream};
@@ -37,7 +37,8 @@ const RUN_BYTES: u64 = 64 << 10;
 
 /// A launch of the call on every set of buffers.
 struct Launch<'c> {
-    call: &'c PreparedCall,
+    kernel: &'c GpuKernel,
+    own: &'c GpuLaunch,
     key: LaunchKey,
     buffers: Vec<Buffers>,
 }
@@ -45,7 +46,7 @@ struct Launch<'c> {
 impl Launch<'_> {
     /// Whether an output is where an input is: a second run would add to what the first one stored.
     fn adds_in_place(&self) -> bool {
-        let outputs = self.call.kernel.optimised.outputs().len();
+        let outputs = self.own.form.graph.outputs().len();
         self.buffers.iter().any(|buffers| {
             let inputs = buffers.addresses.len().saturating_sub(outputs);
             let (read, written) = buffers.addresses.split_at(inputs);
@@ -74,7 +75,7 @@ pub(crate) fn tune(
         return Err(RuntimeError::ListTuned.into());
     }
     let start = Instant::now();
-    let device = call.function.device().clone();
+    let device = call.function().device().clone();
     let stream = Stream::new(&device)?;
     let sets = Set::all(call, &device, &stream)?;
     let launches = launches(call, &sets)?;
@@ -120,10 +121,10 @@ fn launches<'c>(call: &'c PreparedCall, sets: &[Set]) -> Result<Vec<Launch<'c>>,
             let Step::Launch(own, addresses, scalars) = step else { return Ok(()) };
             let buffers = Buffers { addresses: addresses.to_vec(), scalars: scalars.to_vec() };
             if number == 0 {
-                let (graph, math) = (&own.kernel.optimised, own.kernel.settings.math);
+                let (graph, math) = (&own.form.graph, own.form.settings.math);
                 let placements = own.planned.placements();
                 let key = LaunchKey::new(graph, math, &own.problem, placements);
-                all.push(Launch { call: own, key, buffers: vec![buffers] });
+                all.push(Launch { kernel: &call.kernel, own, key, buffers: vec![buffers] });
             } else {
                 all[place].buffers.push(buffers);
             }
@@ -133,12 +134,9 @@ fn launches<'c>(call: &'c PreparedCall, sets: &[Set]) -> Result<Vec<Launch<'c>>,
     }
     let mut known = HashSet::new();
     all.retain(|launch| {
-        let has_choice = || launch.call.planned.contenders().is_ok_and(|all| !all.is_empty());
+        let has_choice = || launch.own.planned.contenders().is_ok_and(|all| !all.is_empty());
         let own_memory = !launch.adds_in_place();
-        launch.call.launch.is_some()
-            && own_memory
-            && known.insert(launch.key.clone())
-            && has_choice()
+        !launch.own.is_empty() && own_memory && known.insert(launch.key.clone()) && has_choice()
     });
     Ok(all)
 }
@@ -151,8 +149,8 @@ impl Bench<'_> {
         until: Duration,
         number: (usize, usize),
     ) -> Result<(TunedLaunch, Search), Error> {
-        let planned = launch.call.alone(&launch.call.planned)?;
-        let others = launch.call.planned.contenders()?;
+        let planned = launch.own.with(launch.kernel, &launch.own.planned)?;
+        let others = launch.own.planned.contenders()?;
         let others = &others[..others.len().min(MOST_CANDIDATES - 1)];
         let candidates = others.len() + 1;
         let (place, launches) = number;
@@ -177,7 +175,7 @@ impl Bench<'_> {
         }
         // Later launches read what a candidate with wrong results may have written.
         let Buffers { addresses, scalars } = &launch.buffers[0];
-        calls[0].launch_alone(&self.stream, Order::Behind, addresses, scalars)?;
+        calls[0].launch(&self.stream, Order::Behind, addresses, scalars)?;
         let on = (&self.stream, &mut self.busy);
         let time = (self.start, self.options);
         let mut track = Track::new(time, on, &launch.buffers, &calls, number)?;
@@ -191,9 +189,9 @@ impl Bench<'_> {
         launch: &Launch<'_>,
         others: &[Planned],
         until: Duration,
-    ) -> Vec<Option<Result<PreparedCall, Error>>> {
+    ) -> Vec<Option<Result<GpuLaunch, Error>>> {
         let next = AtomicUsize::new(0);
-        let (start, call) = (self.start, launch.call);
+        let (start, kernel, own) = (self.start, launch.kernel, launch.own);
         // The caller's own thread is asked whether to stop.
         let stopped = std::sync::atomic::AtomicBool::new(false);
         let work = || {
@@ -201,7 +199,7 @@ impl Bench<'_> {
             while start.elapsed() < until && !stopped.load(Ordering::Relaxed) {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(other) = others.get(place) else { break };
-                done.push((place, call.alone(other)));
+                done.push((place, own.with(kernel, other)));
             }
             done
         };
@@ -225,14 +223,14 @@ impl Bench<'_> {
     }
 
     /// What a candidate writes on the first set of buffers: some of every output's bytes.
-    fn results(&self, launch: &Launch<'_>, call: &PreparedCall) -> Result<Results, RuntimeError> {
-        let graph = &launch.call.kernel.optimised;
-        let placements = &launch.call.planned.placements().outputs;
+    fn results(&self, launch: &Launch<'_>, call: &GpuLaunch) -> Result<Results, RuntimeError> {
+        let graph = &launch.own.form.graph;
+        let placements = &launch.own.planned.placements().outputs;
         let Buffers { addresses, scalars } = &launch.buffers[0];
         let mut written = Vec::new();
         let outputs = graph.outputs().iter().zip(placements);
         for ((output, placement), address) in outputs.zip(&addresses[graph.inputs().len()..]) {
-            let shape = launch.call.problem.shape(&output.dims);
+            let shape = launch.own.problem.shape(&output.dims);
             if let Some((low, high)) = extent(output.dtype, &shape, &placement.strides) {
                 written.push((output.dtype, address - low, low + high));
             }
@@ -240,7 +238,7 @@ impl Bench<'_> {
         for (_, at, bytes) in &written {
             self.sets[0].poison(*at, *bytes, &self.stream)?;
         }
-        call.launch_alone(&self.stream, Order::Behind, addresses, scalars)?;
+        call.launch(&self.stream, Order::Behind, addresses, scalars)?;
         self.stream.synchronize()?;
         let read = |(dtype, at, bytes): (DType, u64, u64)| Ok((dtype, self.sample(at, bytes)?));
         Ok(Results(written.into_iter().map(read).collect::<Result<_, RuntimeError>>()?))
@@ -303,7 +301,7 @@ impl Results {
 /// What was measured of a launch, fastest first.
 fn summary(
     launch: &Launch<'_>,
-    calls: &[PreparedCall],
+    calls: &[GpuLaunch],
     found: &Search,
     refused: Vec<(crate::target::Schedule, String)>,
 ) -> TunedLaunch {
@@ -311,7 +309,7 @@ fn summary(
     let mut measured: Vec<Measured> = timed
         .filter_map(|(place, (call, standing))| {
             Some(Measured {
-                schedule: call.schedule(),
+                schedule: call.planned.schedule(),
                 interleaved: standing.interleaved?,
                 alone: standing.alone,
                 rounds: standing.rounds,
@@ -321,6 +319,6 @@ fn summary(
         })
         .collect();
     measured.sort_by(|a, b| a.interleaved.total_cmp(&b.interleaved));
-    let (name, sizes) = (launch.call.kernel.optimised.name().to_owned(), launch.key.sizes_text());
+    let (name, sizes) = (launch.own.form.graph.name().to_owned(), launch.key.sizes_text());
     TunedLaunch { name, sizes, measured, refused }
 }

@@ -146,12 +146,6 @@ impl Graph {
         &self.inputs[..computed.unwrap_or(self.inputs.len())]
     }
 
-    /// Inputs that are computed.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
-    pub(crate) fn computed_inputs(&self) -> &[Input] {
-        &self.inputs[self.declared_inputs().len()..]
-    }
-
     /// The places of the inputs of a graph that computes one of this graph's: each is an earlier input of the same name.
     pub(crate) fn places_of(&self, computing: &Graph) -> Vec<usize> {
         computing.inputs.iter().map(|input| self.place_of(&input.name)).collect()

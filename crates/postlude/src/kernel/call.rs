@@ -9,20 +9,12 @@ use std::sync::Arc;
 
 use crate::cpu::Engine;
 use crate::error::Error;
-#[cfg(feature = "sim")]
-use crate::graph::Output;
 use crate::graph::{Earlier, Graph, Input, InputId, MathMode, Value};
-#[cfg(feature = "sim")]
-use crate::intermediates::last_reads;
 use crate::kernel::{Backend, Compiled};
 use crate::lower::SweepProgram;
-#[cfg(feature = "sim")]
-use crate::placement::Placement;
 use crate::plan::{self, Schedule};
 use crate::problem::{Argument, Arguments, BindError, Problem};
 use crate::reference::{self, Comparison, Extent, Tell};
-#[cfg(feature = "sim")]
-use crate::sim::EachLaunch;
 use crate::tensor::{Tensor, TensorView, TensorViewMut, require_memory};
 
 /// A call that was validated and can be run.
@@ -92,61 +84,6 @@ impl<'c> Call<'c> {
         }
     }
 
-    /// What is declared, once more.
-    #[cfg(feature = "sim")]
-    pub(super) fn borrowed(&self) -> Vec<Argument<'_>> {
-        self.inputs.iter().map(Argument::borrowed).collect()
-    }
-
-    /// What is computed before the product, an input each, in order; `each` runs the launches.
-    #[cfg(feature = "sim")]
-    pub(super) fn computed(&self, each: &mut EachLaunch<'_>) -> Result<Vec<Tensor>, Error> {
-        let graph = &self.compiled.optimised;
-        let mut tensors: Vec<Option<Tensor>> = graph.inputs().iter().map(|_| None).collect();
-        let last_reads = last_reads(graph);
-        let launches = graph.earlier();
-        let all = launches.iter().zip(self.compiled.earlier.iter()).enumerate();
-        for (launch, (earlier, compiled)) in all {
-            if let Some(chunks) = &self.compiled.chunks
-                && chunks.launches.contains(&launch)
-            {
-                if chunks.launches.start == launch {
-                    self.compute_chunks(chunks, &mut tensors, each)?;
-                }
-                continue;
-            }
-            let problem = self.problem.of_computing(earlier.graph)?;
-            let places = graph.places_of(earlier.graph).into_iter();
-            let inputs = places.map(|place| value_at(&self.inputs, &tensors, place)).collect();
-            let mut outputs = stored_between(graph, earlier, &problem)?;
-            let views = outputs.iter_mut().map(Tensor::view_mut).collect();
-            Call { compiled, problem: &problem, inputs, outputs: views }.run_launches(each)?;
-            for (input, output) in earlier.inputs.iter().zip(outputs) {
-                if let Some(input) = input {
-                    let place = input.0 as usize;
-                    tensors[place] = Some(read_as(output, &graph.inputs()[place], self.problem)?);
-                }
-            }
-            // As on a GPU, where other values take this memory.
-            for (place, tensor) in tensors.iter_mut().enumerate() {
-                let is_over = last_reads[place].is_none_or(|last| last <= launch);
-                if is_over && graph.inputs()[place].result.is_none() {
-                    *tensor = None;
-                }
-            }
-        }
-        // No memory holds what the launch computes itself, what it does not read any more, or what was stored for one chunk.
-        let chunks = self.compiled.chunks.as_ref();
-        for (input, tensor) in graph.inputs().iter().zip(&mut tensors) {
-            let partial = chunks.is_some_and(|chunks| chunks.is_partial(input));
-            if input.computed.is_some() && (tensor.is_none() || partial) {
-                let nothing = vec![0; input.dims.as_ref().map_or(0, Vec::len)];
-                *tensor = Some(Tensor::zeros(input.dtype, nothing)?);
-            }
-        }
-        Ok(tensors.into_iter().flatten().collect())
-    }
-
     /// Compares what the outputs hold with the reference; `tell` hears how much of how much work is done.
     pub fn check(&self, extent: Extent, tell: Tell<'_>) -> Vec<Comparison> {
         let (graph, math) = (&self.compiled.defined, self.compiled.options.math);
@@ -160,48 +97,15 @@ impl<'c> Call<'c> {
     }
 }
 
-/// Tensors for what an earlier graph computes: as outputs of the kernel lie, or as launches store for later ones.
-#[cfg(feature = "sim")]
-pub(super) fn stored_between(
-    graph: &Graph,
-    earlier: &Earlier<'_>,
-    problem: &Problem,
-) -> Result<Vec<Tensor>, Error> {
-    let outputs = earlier.graph.outputs().iter().zip(&earlier.inputs);
-    let tensor = |(output, input): (&Output, &Option<InputId>)| {
-        let shape = problem.shape(&output.dims);
-        if input.is_some_and(|input| graph.inputs()[input.0 as usize].result.is_some()) {
-            return Tensor::zeros(output.dtype, shape);
-        }
-        let lies = Placement::between_launches(output.dtype, &shape);
-        let bytes = vec![0; lies.bytes(output.dtype, &shape)];
-        Tensor::with_strides(output.dtype, &shape, &lies.strides, 0, bytes)
-    };
-    Ok(outputs.map(tensor).collect::<Result<_, _>>()?)
-}
-
-/// What an earlier graph computed, as the input that it is: values that are stacked along a row are one row there.
-#[cfg(feature = "sim")]
-fn read_as(stored: Tensor, input: &Input, problem: &Problem) -> Result<Tensor, Error> {
-    let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
-    if shape.len() == stored.shape().len() {
-        return Ok(stored);
-    }
-    Ok(Tensor::from_bytes(input.dtype, shape, stored.bytes().to_vec())?)
-}
-
 /// Some of the outputs of a call, by their places.
-pub(super) fn chosen<'a>(
-    outputs: &'a mut [TensorViewMut<'_>],
-    places: &[usize],
-) -> Vec<TensorViewMut<'a>> {
+fn chosen<'a>(outputs: &'a mut [TensorViewMut<'_>], places: &[usize]) -> Vec<TensorViewMut<'a>> {
     let all = outputs.iter_mut().enumerate();
     let own = all.filter(|(place, _)| places.contains(place));
     own.map(|(_, output)| output.reborrow()).collect()
 }
 
 /// An input of a call: what is declared, or what has been computed.
-pub(super) fn value_at<'a>(
+fn value_at<'a>(
     declared: &'a [Argument<'_>],
     computed: &'a [Option<Tensor>],
     place: usize,

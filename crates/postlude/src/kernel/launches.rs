@@ -1,108 +1,34 @@
-//! The launches of a kernel at the sizes of a call.
-//!
-//! In: a kernel, sizes, and where the tensors of a call lie. Out: its launches in their order, each with its own sizes and
-//! places. Invariant: these are the launches that the simulator runs, and their schedules.
-
-use postlude_ptx::entry::Entry;
+//! The launches of a kernel's calls, for everything that names them without running them.
 
 use crate::error::Error;
-use crate::graph::{Earlier, Graph};
 use crate::image;
-use crate::kernel::{Compiled, LaunchForm};
-use crate::placement::{Placement, Placements};
+use crate::kernel::Compiled;
+use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
+use crate::program::{self, CallTensors, Chosen, KernelLaunch, Partition, Planner};
 use crate::target::{Chip, Planned};
-
-/// One launch of a kernel, with its sizes and where its tensors lie.
-#[doc(hidden)]
-#[derive(Clone, Debug)]
-pub struct KernelLaunch {
-    /// The kernel whose last launch it is.
-    pub compiled: Compiled,
-    /// Its sizes.
-    pub problem: Problem,
-    /// Where its tensors lie.
-    pub placements: Placements,
-}
-
-impl KernelLaunch {
-    /// As the planner runs it.
-    pub fn planned(&self, chip: Chip) -> Result<Planned, Error> {
-        Ok(self.compiled.planning(&self.problem, &self.placements, chip)?.best()?)
-    }
-
-    /// The code that runs it.
-    pub fn emitted(&self, planned: &Planned) -> Entry {
-        planned.emit_overlapping(self.compiled.options.math, self.compiled.overlaps())
-    }
-}
-
-/// What runs a call.
-#[doc(hidden)]
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// The kernel, or another form of it.
-    pub compiled: Compiled,
-    /// The sizes of its last launch.
-    pub problem: Problem,
-    /// How it differs from the kernel.
-    pub form: LaunchForm,
-    /// All launches in their order. A launch that is repeated for chunks of a dim is there once, at the size of a whole chunk.
-    pub launches: Vec<KernelLaunch>,
-}
-
-/// Where the tensors of a call lie: inputs that are declared, and all results.
-#[derive(Clone)]
-pub(super) struct CallPlacements {
-    declared: Vec<Option<Placement>>,
-    results: Vec<Placement>,
-}
-
-impl CallPlacements {
-    /// Without gaps.
-    pub(super) fn packed(graph: &Graph, problem: &Problem) -> CallPlacements {
-        let mut declared = Placements::packed(graph, problem).inputs;
-        declared.truncate(graph.declared_inputs().len());
-        let results = graph.results().into_iter();
-        let results = results.map(|result| Placement::packed(&problem.shape(result.dims)));
-        CallPlacements { declared, results: results.collect() }
-    }
-
-    /// For one of the forms of the kernel, with sizes of its own.
-    pub(super) fn of_form(&self, graph: &Graph, problem: &Problem) -> Placements {
-        let mut inputs = Placements::packed(graph, problem).inputs;
-        inputs.splice(..self.declared.len(), self.declared.iter().cloned());
-        let own = graph.own_results().into_iter();
-        Placements { inputs, outputs: own.map(|place| self.results[place].clone()).collect() }
-    }
-}
 
 impl Compiled {
     /// What runs a call whose tensors lie without gaps.
     #[doc(hidden)]
-    pub fn taken(&self, problem: &Problem, chip: Chip) -> Result<Taken, Error> {
-        self.taken_where(&CallPlacements::packed(&self.optimised, problem), problem, chip)
+    pub fn chosen(&self, problem: &Problem, chip: Chip) -> Result<Chosen, Error> {
+        self.chosen_at(problem, Placements::packed(self.optimised(), problem), chip)
     }
 
     /// The same with arguments where they are, and outputs without gaps.
     #[doc(hidden)]
-    pub fn taken_with(
+    pub fn chosen_with(
         &self,
         problem: &Problem,
         arguments: &Arguments<'_>,
         chip: Chip,
-    ) -> Result<Taken, Error> {
-        let placements = image::placements(&self.optimised, problem, arguments);
-        self.taken_at(problem, placements, chip)
+    ) -> Result<Chosen, Error> {
+        self.chosen_at(problem, image::placements(self.optimised(), problem, arguments), chip)
     }
 
-    fn taken_at(&self, problem: &Problem, of: Placements, chip: Chip) -> Result<Taken, Error> {
-        let declared = of.inputs.into_iter().take(self.optimised.declared_inputs().len());
-        let places = CallPlacements {
-            declared: declared.collect(),
-            ..CallPlacements::packed(&self.optimised, problem)
-        };
-        self.taken_where(&places, problem, chip)
+    fn chosen_at(&self, problem: &Problem, of: Placements, chip: Chip) -> Result<Chosen, Error> {
+        let tensors = CallTensors::with_packed_results(self.optimised(), problem, of.inputs);
+        program::choose(&self.form, problem, &tensors, &Planner::on(chip))
     }
 
     /// The launches of a call whose tensors lie without gaps.
@@ -119,99 +45,171 @@ impl Compiled {
         int64: &[usize],
         chip: Chip,
     ) -> Result<Vec<KernelLaunch>, Error> {
-        let packed = Placements::packed(&self.optimised, problem).with_int64(int64);
-        Ok(self.taken_at(problem, packed, chip)?.launches)
+        let packed = Placements::packed(self.optimised(), problem).with_int64(int64);
+        Ok(self.chosen_at(problem, packed, chip)?.launches().cloned().collect())
     }
 
-    /// The last launch of a call whose tensors lie without gaps.
+    /// How the last launch of a call runs whose tensors lie without gaps.
     #[doc(hidden)]
     pub fn last_launch(&self, problem: &Problem, chip: Chip) -> Result<Planned, Error> {
-        let launches = self.launches(problem, chip)?;
-        launches.last().unwrap_or_else(|| panic!("compiler bug: no launch")).planned(chip)
+        Ok(self.chosen(problem, chip)?.last().planned().clone())
     }
 
-    fn taken_where(
-        &self,
-        places: &CallPlacements,
-        problem: &Problem,
-        chip: Chip,
-    ) -> Result<Taken, Error> {
-        let of_form = |graph: &Graph| places.of_form(graph, problem);
-        self.first_taken(problem, &of_form, &mut |taken, own, form| {
-            let launches = taken.launches_uncut(places, own, chip)?;
-            Ok(Taken { compiled: taken.clone(), problem: own.clone(), form, launches })
-        })
+    /// The same kernel as a call of these sizes runs whose tensors lie without gaps: every launch, those before the last one
+    /// too, keeps the schedule that it has here. Chunks of a dim keep their size.
+    #[doc(hidden)]
+    pub fn pinned(&self, problem: &Problem) -> Result<Compiled, Error> {
+        let packed = Placements::packed(self.optimised(), problem);
+        let tensors = CallTensors::with_packed_results(self.optimised(), problem, packed.inputs);
+        let planner = Planner::on(Chip::STANDARD);
+        let form = program::pinned(&self.form, problem, &tensors, &planner)?;
+        let (defined, on_cpu) = (self.defined.clone(), self.on_cpu.clone());
+        Ok(Compiled::new(defined, on_cpu, form, self.options.clone()))
     }
 
-    /// The launches of this form.
-    fn launches_uncut(
-        &self,
-        places: &CallPlacements,
-        problem: &Problem,
-        chip: Chip,
-    ) -> Result<Vec<KernelLaunch>, Error> {
-        let graph = &self.optimised;
-        let placements = places.of_form(graph, problem);
-        let last = KernelLaunch { compiled: self.clone(), problem: problem.clone(), placements };
-        // A launch that is refused is not worth what is computed before it.
-        last.planned(chip)?;
-        let mut all = Vec::new();
-        for (compiled, own, places) in self.launches_before(&last.placements, problem)? {
-            all.extend(compiled.taken_where(&places, &own, chip)?.launches);
-        }
-        all.push(last);
-        Ok(all)
+    /// All partitions of a kernel that calls of these sizes choose from, its own launch first; none where there is no choice.
+    #[doc(hidden)]
+    pub fn partitions(&self, problem: &Problem) -> Vec<Partition> {
+        self.form.partitions(problem, Chip::STANDARD)
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "sim")]
+mod tests {
+    use crate::problem::{Arguments, Sizes};
+    use crate::program::{Partition, Workspace};
+    use crate::sim::SimOptions;
+    use crate::target::Chip;
+    use crate::{Compiled, DType, Kernel, Options, Tensor};
+
+    const THREE: &str = "kernel k(X: bf16[M, K], Q: bf16[N, K], P: bf16[N, K], V: bf16[N, K])
+        -> (D: bf16[M, N], E: bf16[M, N], F: bf16[M, N]) { D = X @ Q.T; E = X @ P.T; F = X @ V.T }";
+    const ROWS: &str = "kernel k(A: bf16[M, K], W: bf16[N, K]) -> D: bf16[M, N] {
+        h = bf16(A @ W.T); D = softmax(h, N) }";
+
+    fn compiled(text: &str) -> Compiled {
+        Kernel::parse(text).expect("it types").compile(&Options::default())
     }
 
-    /// What is launched before its last launch, whose tensors lie so: kernels with sizes and places of their own.
-    pub(super) fn launches_before(
-        &self,
-        placements: &Placements,
-        problem: &Problem,
-    ) -> Result<Vec<(&Compiled, Problem, CallPlacements)>, Error> {
-        let graph = &self.optimised;
-        let all = graph.earlier().into_iter().zip(self.earlier.iter()).enumerate();
-        let launch = |(place, (earlier, compiled)): (usize, (Earlier<'_>, _))| {
-            let chunks = self.chunks.as_ref().filter(|chunks| chunks.launches.contains(&place));
-            let own = match chunks {
-                Some(chunks) => {
-                    let size = chunks.size.min(problem.sizes[&chunks.dim]);
-                    problem.of_chunk(earlier.graph, &chunks.dim, size)?
-                }
-                None => problem.of_computing(earlier.graph)?,
-            };
-            let place_of = |name: &String| {
-                // The first element of a chunk is a number.
-                let place = graph.inputs().iter().position(|input| input.name == *name)?;
-                let input = &graph.inputs()[place];
-                let of_chunk =
-                    chunks.filter(|it| it.is_partial(input)).and(input.computed.as_ref());
-                match of_chunk {
-                    Some(_) => Placement::of_computed(input, &own),
-                    None => placements.inputs[place].clone(),
-                }
-            };
-            let read = earlier.graph.inputs().iter().map(|input| &input.name);
-            let declared = read.map(place_of).collect();
-            let places = CallPlacements { declared, results: self.stored_places(&earlier, &own) };
-            Ok((compiled, own, places))
-        };
-        all.map(launch).collect()
+    fn sizes(m: usize, n: usize, k: usize) -> Sizes {
+        [("M", m), ("N", n), ("K", k)].map(|(dim, size)| (dim.to_owned(), size)).into()
     }
 
-    /// Where what an earlier graph stores lies: outputs of the kernel without gaps, other values as launches store them for
-    /// later ones.
-    fn stored_places(&self, earlier: &Earlier<'_>, problem: &Problem) -> Vec<Placement> {
-        let outputs = earlier.graph.outputs().iter().zip(&earlier.inputs);
-        let place = outputs.map(|(output, input)| {
-            let shape = problem.shape(&output.dims);
-            let input = input.map(|input| &self.optimised.inputs()[input.0 as usize]);
-            if input.is_some_and(|input| input.result.is_some()) {
-                Placement::packed(&shape)
-            } else {
-                Placement::between_launches(output.dtype, &shape)
+    /// How many launches a call takes.
+    fn launches(text: &str, [m, n, k]: [usize; 3]) -> usize {
+        let compiled = compiled(text);
+        let problem = compiled.problem(&sizes(m, n, k)).expect("all sizes are there");
+        let all = compiled.partitions(&problem);
+        let taken: Vec<&Partition> = all.iter().filter(|partition| partition.taken).collect();
+        let [Partition { price: Some(price), .. }] = taken[..] else { panic!("{all:?}") };
+        let least = all.iter().filter_map(|it| it.price).map(|price| price.cycles);
+        assert!(least.into_iter().all(|cycles| cycles >= price.cycles), "{all:?}");
+        price.launches
+    }
+
+    #[test]
+    fn sizes_decide_how_many_products_share_a_launch() {
+        assert_eq!(launches(THREE, [16, 4096, 4096]), 2);
+        assert_eq!(launches(THREE, [4096, 4096, 4096]), 1);
+    }
+
+    #[test]
+    fn sizes_decide_whether_rows_are_reduced_by_the_products_launch() {
+        assert_eq!(launches(ROWS, [4096, 1024, 4096]), 2);
+        assert_eq!(launches(ROWS, [4096, 128, 512]), 1);
+    }
+
+    #[test]
+    fn one_launch_that_was_asked_for_has_no_alternative() {
+        let options = Options { one_launch: true, ..Options::default() };
+        let compiled = Kernel::parse(ROWS).expect("it types").compile(&options);
+        let problem = compiled.problem(&sizes(4096, 1024, 4096)).expect("all sizes are there");
+        assert!(compiled.partitions(&problem).is_empty());
+    }
+
+    #[test]
+    fn every_partition_computes_the_same() {
+        let meeting =
+            "kernel k(X: bf16[M, K], Q: bf16[N, K], P: bf16[N, K], V: bf16[N, K], U: bf16[N, K])
+            -> (D: f32[M, N], E: bf16[M, N]) {
+                q = X @ Q.T
+                D = relu(q) * (X @ V.T) + X @ P.T
+                E = q - (X @ U.T)
+            }";
+        for (text, count) in [(THREE, 2), (ROWS, 1), (meeting, 4)] {
+            let compiled = compiled(text);
+            let problem = compiled.problem(&sizes(24, 40, 32)).expect("all sizes are there");
+            let inputs =
+                compiled.defined().declared_inputs().iter().enumerate().map(|(place, input)| {
+                    let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+                    let count: usize = shape.iter().product();
+                    let value = |at: usize| ((at * 7 + place * 3) % 5) as f64 - 2.0;
+                    let values: Vec<f64> = (0..count).map(value).collect();
+                    let tensor =
+                        Tensor::from_values(DType::BF16, shape, &values).expect("it has room");
+                    (input.name.clone(), tensor.into())
+                });
+            let arguments: Arguments<'_> = inputs.collect();
+            assert_eq!(compiled.form.alternatives().len(), count, "{text}");
+            for (cut, other) in compiled.form.alternatives() {
+                let (defined, on_cpu) = (compiled.defined.clone(), compiled.on_cpu.clone());
+                let other = Compiled::new(defined, on_cpu, other.clone(), compiled.options.clone());
+                let mut outputs = compiled.outputs(&problem).expect("it has room");
+                let report =
+                    other.simulate(&problem, &arguments, &mut outputs, &SimOptions::default());
+                assert!(report.expect("it runs").findings.is_empty(), "{cut}");
+                let found = compiled.check(&problem, &arguments, &outputs).expect("it is checked");
+                assert!(found.iter().all(|output| output.wrong == 0), "{text} {cut}: {found:?}");
             }
-        });
-        place.collect()
+        }
+    }
+
+    fn workspace(text: &str) -> Workspace {
+        let compiled = Kernel::parse(text).expect("it types").compile(&Options::default());
+        let dims = ["M", "N", "K", "F"].into_iter().filter(|dim| text.contains(*dim));
+        let sizes: Sizes = dims.map(|dim| (dim.to_owned(), 256)).collect();
+        let problem = compiled.problem(&sizes).expect("all sizes are there");
+        compiled.chosen(&problem, Chip::STANDARD).expect("it is planned").workspace()
+    }
+
+    /// Bytes of a matrix of bf16.
+    const MATRIX: u64 = 256 * 256 * 2;
+
+    #[test]
+    fn gate_and_up_of_two_weights_are_one_launch() {
+        let found = workspace(
+            "kernel k(X: bf16[M, K], G: bf16[F, K], U: bf16[F, K], V: bf16[N, F]) -> D: bf16[M, N] {
+                 D = bf16(silu(X @ G.T) * (X @ U.T)) @ V.T
+             }",
+        );
+        let [launch, _] = &found.launches[..] else { panic!("{found:?}") };
+        assert_eq!((launch.products, launch.values.len()), (2, 1));
+        assert_eq!((found.bytes, found.bytes_without_reuse), (MATRIX, MATRIX));
+    }
+
+    #[test]
+    fn a_chain_keeps_two_values_at_a_time() {
+        let found = workspace(
+            "kernel k(X: bf16[M, K], A: bf16[K, F], B: bf16[F, N], C: bf16[N, K], E: bf16[K, F]) -> D: bf16[M, F] {
+                 a = bf16(X @ A)
+                 b = bf16(a @ B)
+                 c = bf16(b @ C)
+                 D = c @ E
+             }",
+        );
+        assert_eq!(found.launches.len(), 4);
+        assert_eq!((found.bytes, found.bytes_without_reuse), (2 * MATRIX, 3 * MATRIX));
+    }
+
+    #[test]
+    fn a_reduction_of_one_product_keeps_the_launches_apart() {
+        let found = workspace(
+            "kernel k(X: bf16[M, K], G: bf16[N, K], U: bf16[N, K]) -> D: bf16[M, N] {
+                 D = max(X @ G.T, N) * (X @ U.T)
+             }",
+        );
+        assert_eq!(found.launches.len(), 2);
+        assert_eq!(found.launches[0].products, 1);
     }
 }

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+#[cfg(feature = "cuda")]
+use crate::cuda::GpuOptions;
 use crate::graph::MathMode;
+use crate::program::Settings;
 use crate::target;
 use crate::tuning::Records;
 
@@ -80,11 +83,28 @@ pub struct Options {
 }
 
 impl Options {
-    /// Those of the graphs that compute inputs of a kernel: a schedule or a selection of outputs is the kernel's own.
-    pub(super) fn of_earlier(&self) -> Options {
-        let overlap = self.hooks.overlap.of_earlier();
-        let hooks = Hooks { schedule: None, overlap, ..self.hooks.clone() };
-        Options { keep: None, hooks, ..self.clone() }
+    /// What they say of a kernel's launches.
+    pub(super) fn settings(&self) -> Settings {
+        Settings {
+            math: self.math,
+            schedule: self.hooks.schedule.clone(),
+            one_launch: self.one_launch,
+            copies: self.hooks.copies,
+            workspace: self.workspace,
+            overlap: self.hooks.overlap,
+        }
+    }
+
+    /// What they say of how a GPU runs these.
+    #[cfg(feature = "cuda")]
+    pub(super) fn on_gpu(&self) -> GpuOptions {
+        GpuOptions {
+            grid_limit: self.hooks.grid_limit,
+            guard: self.hooks.guard,
+            lists: self.hooks.lists,
+            cache: self.cache.clone(),
+            records: self.records.clone(),
+        }
     }
 }
 

@@ -7,12 +7,12 @@ use crate::kernel::Call;
 
 #[cfg(feature = "sim")]
 use {
-    crate::graph::Graph,
     crate::image,
     crate::kernel::Compiled,
-    crate::problem::{Argument, Arguments, Problem},
-    crate::sim::{self, EachLaunch, Report, SimCall, SimOptions, Source},
-    crate::target::Schedule,
+    crate::problem::{Arguments, Problem},
+    crate::program::{CallTensors, Chosen, Planner, choose},
+    crate::sim::{self, EachLaunch, Report, SimCall, SimOptions},
+    crate::target::{Chip, Schedule},
     crate::tensor::{Tensor, TensorView, TensorViewMut},
     postlude_sim::observe::{Nobody, Observer},
 };
@@ -104,61 +104,36 @@ impl Compiled {
         problem: &Problem,
         arguments: &Arguments,
     ) -> Result<Schedule, Error> {
-        let placements = |graph: &Graph| image::placements(graph, problem, arguments);
-        self.first_taken(problem, &placements, &mut |taken, problem, _| {
-            taken.source().schedule(problem, arguments)
-        })
+        let of = image::placements(self.optimised(), problem, arguments);
+        let tensors = CallTensors::with_packed_results(self.optimised(), problem, of.inputs);
+        Ok(self.chosen_for_sim(problem, &tensors)?.last().planned().schedule())
     }
 
-    fn source(&self) -> Source<'_> {
-        let options = &self.options;
-        let hooks = &options.hooks;
-        Source {
-            graph: &self.optimised,
-            lowered: &self.lowered,
-            math: options.math,
-            schedule: hooks.schedule.as_ref(),
-            grid_limit: hooks.grid_limit,
-            guard: hooks.guard,
-            lists: hooks.lists,
-            overlaps: self.overlaps(),
-        }
+    fn planner(&self) -> Planner<'static> {
+        Planner { grid_limit: self.options.hooks.grid_limit, ..Planner::on(Chip::STANDARD) }
+    }
+
+    fn chosen_for_sim(&self, problem: &Problem, tensors: &CallTensors) -> Result<Chosen, Error> {
+        choose(&self.form, problem, tensors, &self.planner())
     }
 }
 
 #[cfg(feature = "sim")]
 impl Call<'_> {
-    /// The kernel's own launch into outputs that lie so; what is computed before it has been simulated, by `each`.
+    /// The last launch of the call into outputs that lie so; those before it have been simulated, by `each`.
     fn simulated(
         &self,
         outputs: &[TensorView<'_>],
         each: &mut EachLaunch<'_>,
     ) -> Result<SimCall, Error> {
-        let placements = |graph: &Graph| image::bound_placements(graph, self.problem, &self.inputs);
-        self.compiled.first_taken(self.problem, &placements, &mut |compiled, problem, _| {
-            let call = Call { compiled, problem, inputs: self.borrowed(), outputs: Vec::new() };
-            call.simulated_uncut(outputs, each)
-        })
-    }
-
-    fn simulated_uncut(
-        &self,
-        outputs: &[TensorView<'_>],
-        each: &mut EachLaunch<'_>,
-    ) -> Result<SimCall, Error> {
-        // A launch that is refused is not worth what is computed before it.
-        let graph = &self.compiled.optimised;
-        let mut placements = image::bound_placements(graph, self.problem, &self.inputs);
-        let own = graph.own_results().into_iter().map(|place| image::placement(outputs[place]));
-        placements.outputs = own.collect();
-        self.compiled.source().require(self.problem, &placements)?;
-        let tensors = self.computed(each)?;
-        let computed = tensors.iter().map(|tensor| Argument::View(tensor.view()));
-        let inputs: Vec<Argument<'_>> = self.borrowed().into_iter().chain(computed).collect();
-        let call = SimCall::new(&self.compiled.source(), self.problem, &inputs, outputs)?;
-        let declared = graph.computed_inputs().iter().zip(tensors);
-        let earlier = declared.filter_map(|(input, tensor)| Some((input.result_place()?, tensor)));
-        Ok(call.after(earlier.collect()))
+        let compiled = self.compiled;
+        let declared = self.inputs.iter().map(|input| input.tensor().map(image::placement));
+        let results = outputs.iter().map(|output| image::placement(*output));
+        let tensors = CallTensors::of(declared.collect(), results.collect());
+        let chosen = compiled.chosen_for_sim(self.problem, &tensors)?;
+        let (guard, lists) = (compiled.options.hooks.guard, compiled.options.hooks.lists);
+        let layout = sim::Laying { guard, lists, planner: compiled.planner() };
+        sim::Run::new(&chosen, &layout, &self.inputs, outputs).all_but_last(each)
     }
 
     pub(super) fn run_simulated(&mut self) -> Result<(), Error> {

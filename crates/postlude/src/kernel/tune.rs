@@ -58,6 +58,7 @@ impl Compiled {
     fn untuned(&self) -> Compiled {
         let hooks = Hooks { schedule: None, guard: false, ..self.options.hooks.clone() };
         let options = Options { records: Records::Off, hooks, ..self.options.clone() };
-        Compiled::new(self.defined.clone(), self.optimised.clone(), options)
+        let form = self.form.without_schedule();
+        Compiled::new(self.defined.clone(), self.on_cpu.clone(), form, options)
     }
 }

@@ -157,6 +157,7 @@ mod tests {
     use crate::kernel::{Kernel, Options};
     use crate::placement::Placements;
     use crate::problem::Sizes;
+    use crate::target::Chip;
     use crate::tuning::LaunchKey;
 
     fn numbered(session: usize) -> Record {
@@ -231,12 +232,10 @@ mod tests {
             let compiled = kernel.compile(&Options { math, ..Options::default() });
             let problem = compiled.problem(sizes).expect("sizes of every dim");
             let packed = Placements::packed(compiled.optimised(), &problem);
-            let variants = [compiled.in_mainloop(&problem).cloned(), compiled.cut().cloned()];
-            let copied = compiled.copied(&problem, &packed);
-            for one in [Some(compiled.clone()), copied].into_iter().chain(variants).flatten() {
-                let graph = one.optimised();
-                let packed = Placements::packed(graph, &problem);
-                keys.push(LaunchKey::new(graph, math, &problem, &packed));
+            keys.push(LaunchKey::new(compiled.optimised(), math, &problem, &packed));
+            for launch in compiled.launches(&problem, Chip::STANDARD).expect("it is planned") {
+                let (graph, problem) = (launch.graph(), &launch.problem);
+                keys.push(LaunchKey::new(graph, math, problem, &launch.placements));
             }
         }
         keys

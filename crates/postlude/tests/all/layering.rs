@@ -29,7 +29,6 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("optimise", &["dtype", "shape", "functions", "graph", "define"]),
     ("reference", &["dtype", "shape", "tensor", "functions", "graph", "problem", "process"]),
     ("placement", &["dtype", "tensor", "graph", "problem"]),
-    ("intermediates", &["graph", "placement"]),
     ("lower", &["dtype", "shape", "graph", "problem", "placement", "process"]),
     ("partition", &["dtype", "shape", "functions", "graph", "optimise", "problem", "placement", "lower"]),
     ("plan", &["problem", "lower"]),
@@ -39,9 +38,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("runtime", &["dtype", "shape", "tensor", "graph", "problem"]),
     ("tuning", &["graph", "placement", "problem", "target", "process"]),
     ("error", &["syntax", "check", "differentiate", "problem", "tensor", "plan", "target", "runtime"]),
-    ("cuda", &["dtype", "tensor", "graph", "optimise", "problem", "placement", "intermediates", "partition", "lower", "target", "image", "runtime", "tuning", "error"]),
-    ("sim", &["dtype", "tensor", "graph", "problem", "placement", "lower", "target", "image", "error"]),
-    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "intermediates", "partition", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "tuning", "error", "cuda", "sim", "process"]),
+    ("program", &["dtype", "graph", "optimise", "problem", "placement", "lower", "partition", "target", "error", "process"]),
+    ("cuda", &["dtype", "tensor", "graph", "problem", "placement", "target", "image", "runtime", "tuning", "error", "program"]),
+    ("sim", &["dtype", "tensor", "graph", "problem", "placement", "target", "image", "error", "program"]),
+    ("kernel", &["dtype", "syntax", "check", "define", "differentiate", "graph", "optimise", "problem", "reference", "placement", "lower", "plan", "target", "cpu", "image", "runtime", "tensor", "tuning", "error", "program", "cuda", "sim", "process"]),
 ];
 
 /// Edges of [`LAYERS`] that are not the flow's, and why they stand.

@@ -550,7 +550,8 @@ fn a_promise_of_one_launch_is_kept_or_refused() {
         let compiled = kernel.compile(&Options { one_launch, ..Options::default() });
         let refusal = compiled.program().unwrap_err();
         assert_eq!(refusal.summary(), "this kernel is 2 launches, and one is promised");
-        assert!(compiled.cut().is_none());
-        assert!(compiled.problem(&sizes).is_ok());
+        let problem = compiled.problem(&sizes).unwrap();
+        let refused = compiled.chosen(&problem, Chip::STANDARD).unwrap_err();
+        assert_eq!(refused.summary(), refusal.summary());
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use postlude::graph::Side;
 use postlude::reference::Extent;
 use postlude::sim::{SimCall, SimOptions, Timing, accept};
-use postlude::target::{Chip, Planned, Schedule};
+use postlude::target::{Chip, Schedule};
 use postlude::tensor::TensorViewMut;
 use postlude::tuning::Records;
 use postlude::{Backend, Compiled, Error, Hooks, Kernel, KernelLaunch, Options, Sizes, problem};
@@ -40,7 +40,7 @@ pub(crate) struct Pick {
     /// The case with the sizes of the large call.
     case: Case,
     pinned: Compiled,
-    launches: Vec<(KernelLaunch, Planned)>,
+    launches: Vec<KernelLaunch>,
 }
 
 /// Knobs that say who fills and who releases shared memory, and with what; tiles and counts of stages do not.
@@ -124,12 +124,7 @@ impl Planner {
     pub(crate) fn pick(&self, sizes: &Sizes) -> Result<Pick, Error> {
         let problem = self.compiled.problem(sizes)?;
         let pinned = self.compiled.pinned(&problem)?;
-        let planned = |launch: KernelLaunch| {
-            let planned = launch.planned(Chip::STANDARD)?;
-            Ok((launch, planned))
-        };
-        let launches = pinned.launches(&problem, Chip::STANDARD)?.into_iter().map(planned);
-        let launches = launches.collect::<Result<_, Error>>()?;
+        let launches = pinned.launches(&problem, Chip::STANDARD)?;
         let case = Case { sizes: sizes.clone(), ..self.case.clone() };
         Ok(Pick { case, pinned, launches })
     }
@@ -139,15 +134,15 @@ impl Planner {
 const AROUND: f64 = 1.25;
 
 /// Clusters of work tiles of a launch, as many as run at a time.
-fn clusters(launch: &KernelLaunch, planned: &Planned) -> u32 {
-    let scalars = vec![Some(1.0); launch.compiled.optimised().inputs().len()];
-    let facts = planned.launch(&scalars);
+fn clusters(launch: &KernelLaunch) -> u32 {
+    let scalars = vec![Some(1.0); launch.graph().inputs().len()];
+    let facts = launch.planned().launch(&scalars);
     facts.grid.iter().product::<u32>() / facts.cluster.iter().product::<u32>().max(1)
 }
 
 /// How often a CTA fills its shared memory with what it multiplies; 0 without a product.
-fn rounds(launch: &KernelLaunch, planned: &Planned) -> f64 {
-    let (graph, schedule) = (launch.compiled.optimised(), planned.schedule());
+fn rounds(launch: &KernelLaunch) -> f64 {
+    let (graph, schedule) = (launch.graph(), launch.planned().schedule());
     let Some(product) = graph.products().first() else { return 0.0 };
     let bits = [Side::Left, Side::Right].map(|side| {
         let input = &graph.inputs()[product.operand(side).0.0 as usize];
@@ -162,12 +157,12 @@ fn rounds(launch: &KernelLaunch, planned: &Planned) -> f64 {
     let parts = tile.cluster.split_k() * schedule.number("split_k_slices").max(1);
     let inner = launch.problem.inner() as f64 / f64::from(parts);
     let at_once = (GRID / tile.cluster.blocks()).max(1);
-    f64::from(clusters(launch, planned).div_ceil(at_once)) * inner * depth / 8.0 / shared
+    f64::from(clusters(launch).div_ceil(at_once)) * inner * depth / 8.0 / shared
 }
 
 /// The dims that its products sum over.
 fn inner(launch: &KernelLaunch) -> Vec<String> {
-    let products = launch.compiled.optimised().products().iter();
+    let products = launch.graph().products().iter();
     products.map(|product| product.inner.to_string()).collect()
 }
 
@@ -179,40 +174,38 @@ impl Pick {
 
     /// What distinguishes it: its kernel, and what the code of its launches depends on.
     pub(crate) fn code(&self) -> String {
-        let codes = self.launches.iter().map(|(_, planned)| planned.schedule().code().to_string());
+        let codes =
+            self.launches.iter().map(|launch| launch.planned().schedule().code().to_string());
         [self.case.title.clone()].into_iter().chain(codes).collect::<Vec<_>>().join("\n")
     }
 
     /// How its launches fill and release shared memory.
     pub(crate) fn structures(&self) -> impl Iterator<Item = String> {
-        self.launches.iter().map(|(_, planned)| structure(&planned.schedule()))
+        self.launches.iter().map(|launch| structure(&launch.planned().schedule()))
     }
 
     /// Whether its launches run a call of these sizes, with as many tiles as tell something, some of them whole.
     fn fits(&self, sizes: &Sizes) -> bool {
         let Ok(problem) = self.pinned.problem(sizes) else { return false };
         let Ok(launches) = self.pinned.launches(&problem, Chip::STANDARD) else { return false };
-        launches.iter().zip(&self.launches).all(|(own, (whole, largest))| {
-            let KernelLaunch { compiled, problem, placements } = own;
-            let planning = compiled.planning(problem, placements, Chip::STANDARD);
-            let planned = planning.map(|planning| planning.accept(&largest.schedule()));
-            let Ok(Ok(planned)) = planned else { return false };
-            let tile = planned.schedule().tile();
+        launches.iter().zip(&self.launches).all(|(own, whole)| {
+            let (problem, schedule) = (&own.problem, own.planned().schedule());
+            let tile = schedule.tile();
             let wanted = TILES[usize::from(tile.cluster.blocks() > 1)];
             let large = &whole.problem;
-            let has_whole = if compiled.optimised().products().is_empty() {
+            let has_whole = if own.graph().products().is_empty() {
                 let wanted = if large.columns() > LONG { LONG / 4 } else { large.columns() };
                 !tile.holds_rows() || problem.columns() >= wanted
             } else {
-                let swapped = planned.schedule().knob("swap_ab").is_some();
+                let swapped = schedule.knob("swap_ab").is_some();
                 let [rows, columns] =
                     if swapped { [tile.columns, tile.rows] } else { [tile.rows, tile.columns] };
                 problem.rows() >= large.rows().min(rows as usize)
                     && problem.product_columns() >= large.product_columns().min(columns as usize)
             };
             has_whole
-                && clusters(own, &planned) >= wanted.min(clusters(whole, largest))
-                && rounds(own, &planned) >= AROUND.min(rounds(whole, largest))
+                && clusters(own) >= wanted.min(clusters(whole))
+                && rounds(own) >= AROUND.min(rounds(whole))
         })
     }
 
@@ -220,8 +213,7 @@ impl Pick {
     /// and a CTA still goes around its ring.
     fn smaller(&self) -> Sizes {
         let mut sizes = self.case.sizes.clone();
-        let inner: BTreeSet<String> =
-            self.launches.iter().flat_map(|(launch, _)| inner(launch)).collect();
+        let inner: BTreeSet<String> = self.launches.iter().flat_map(inner).collect();
         let (inner, others): (Vec<_>, Vec<_>) =
             self.case.sizes.iter().partition(|(dim, _)| inner.contains(*dim));
         for (dim, size) in others.into_iter().chain(inner) {

@@ -11,7 +11,7 @@ use postlude_ptx::launch::Buffer;
 use crate::runtime::{Device, DeviceBuffer, RuntimeError, Stream, relaxed_capture};
 
 /// Where a call's tables are.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Tables {
     memory: Option<Arc<DeviceBuffer>>,
     lists: Vec<(Buffer, Arc<[u64]>)>,

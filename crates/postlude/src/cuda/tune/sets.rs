@@ -39,7 +39,7 @@ impl Set {
         stream: &Stream,
     ) -> Result<Vec<Set>, RuntimeError> {
         let (spots, end) = spots(call);
-        let bytes = end + call.block.bytes.next_multiple_of(Placement::PERIOD);
+        let bytes = end + call.chosen.block.bytes.next_multiple_of(Placement::PERIOD);
         let bytes = bytes.max(Placement::PERIOD);
         let wanted = (2 * u64::from(device.l2_bytes()) / bytes + 2).min(MOST);
         let room = device.free_memory()? / 2 / bytes;
@@ -87,22 +87,21 @@ impl Set {
     }
 }
 
-/// Where the tensors of a call are in a set, and the bytes of all of them. Numbers and what launches compute have no place.
+/// Where the tensors of a call are in a set, and the bytes of all of them. Numbers have no place.
 fn spots(call: &PreparedCall) -> (Vec<Option<Spot>>, u64) {
-    let graph = &call.kernel.optimised;
-    let placements = call.planned.placements();
-    let inputs = graph.inputs().iter().zip(&placements.inputs).map(|(input, placement)| {
-        let between = input.computed.is_some() && input.result_place().is_none();
-        let placed = placement.as_ref().filter(|_| !between).zip(input.dims.as_ref());
-        placed.map(|(it, dims)| (it.dtype(input.dtype), dims, it, input.computed.is_none()))
+    let graph = &call.kernel.form.graph;
+    let [declared, written] = call.tensors.lie();
+    let inputs = graph.declared_inputs().iter().zip(declared);
+    let inputs = inputs.map(|(input, lies)| {
+        let placed = lies.zip(input.dims.as_deref());
+        placed.map(|(lies, dims)| (lies.dtype(input.dtype), dims, lies, true))
     });
-    let outputs = graph.outputs().iter().zip(&placements.outputs);
-    let outputs =
-        outputs.map(|(output, placement)| Some((output.dtype, &output.dims, placement, false)));
+    let results = graph.results().into_iter().zip(written);
+    let outputs = results.map(|(result, lies)| Some((result.dtype, result.dims, lies?, false)));
     let (mut spots, mut end) = (Vec::new(), 0_u64);
     for (place, tensor) in inputs.chain(outputs).enumerate() {
         let spot = tensor.and_then(|(dtype, dims, placement, is_copied)| {
-            let shape = call.problem.shape(dims);
+            let shape = call.problem().shape(dims);
             let (low, high) = extent(dtype, &shape, &placement.strides)?;
             // The first element is as far beyond a multiple of the period as the call's own.
             let first = low.next_multiple_of(Placement::PERIOD) + placement.start;

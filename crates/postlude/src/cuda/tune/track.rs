@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cuda::call::PreparedCall;
+use crate::cuda::call::GpuLaunch;
 use crate::error::Error;
 use crate::runtime::{Device, DeviceBuffer, Event, Order, RuntimeError, Stream};
 use crate::tuning::{Contest, TuneOptions, TuneStep};
@@ -69,7 +69,7 @@ pub(super) struct Track<'a> {
     pub(super) busy: &'a mut Busy,
     /// The launch on each set of buffers.
     pub(super) sets: &'a [Buffers],
-    pub(super) candidates: &'a [PreparedCall],
+    pub(super) candidates: &'a [GpuLaunch],
     /// Before and after each candidate's launches.
     events: Vec<[Event; 2]>,
     /// Seconds of a launch, as far as is known.
@@ -86,11 +86,11 @@ impl<'a> Track<'a> {
         (start, options): (Instant, &'a TuneOptions<'a>),
         (stream, busy): (&'a Stream, &'a mut Busy),
         sets: &'a [Buffers],
-        candidates: &'a [PreparedCall],
+        candidates: &'a [GpuLaunch],
         number: (usize, usize),
     ) -> Result<Track<'a>, Error> {
         let device = stream.device();
-        let pair = |_: &PreparedCall| Ok([Event::new(device)?, Event::new(device)?]);
+        let pair = |_: &GpuLaunch| Ok([Event::new(device)?, Event::new(device)?]);
         let events = candidates.iter().map(pair).collect::<Result<_, RuntimeError>>()?;
         let (set, shuffle) = (0, 0x9e37_79b9_7f4a_7c15);
         let mut track = Track {
@@ -127,7 +127,7 @@ impl<'a> Track<'a> {
                 before.record(self.stream)?;
                 for _ in 0..launches {
                     let Buffers { addresses, scalars } = &self.sets[self.set];
-                    self.candidates[candidate].launch_alone(
+                    self.candidates[candidate].launch(
                         self.stream,
                         Order::Behind,
                         addresses,

@@ -74,17 +74,6 @@ impl DeviceTensor {
         Some(*most as usize + 1)
     }
 
-    /// Some tensors of a list; of another tensor that part of its first dim.
-    pub(crate) fn items(&self, first: usize, count: usize) -> DeviceTensor {
-        let mut items = self.clone();
-        items.shape[0] = count;
-        match &self.list {
-            Some(list) => items.list = Some(list[first..first + count].into()),
-            None => items.address = items.address.wrapping_add_signed(self.bytes_to(first)),
-        }
-        items
-    }
-
     /// The tensors of a list, each by itself; another tensor alone.
     pub(crate) fn apart(&self) -> Vec<DeviceTensor> {
         let Some(list) = &self.list else { return vec![self.clone()] };
@@ -177,7 +166,6 @@ mod tests {
         assert_eq!(uneven.list.as_deref(), Some(&[0x30, 0, 1][..]));
         let places: Vec<u64> = uneven.apart().iter().map(|item| item.address).collect();
         assert_eq!(places, [0x4000, 0x1000, 0x1100]);
-        assert_eq!(uneven.items(1, 2).list.as_deref(), Some(&[0, 1][..]));
     }
 
     #[test]

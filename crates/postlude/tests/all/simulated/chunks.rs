@@ -1,5 +1,6 @@
 //! Launches that are repeated for chunks of a dim, because what they store between them exceeds a limit.
 
+use postlude::target::Chip;
 use postlude::{Arguments, Backend, Compiled, Kernel, Options, Problem, Sizes};
 use postlude_corpus::{Fill, fill, seed_for};
 
@@ -63,9 +64,10 @@ fn chunks_of(source: &str, workspace: u64) -> Option<String> {
     for comparison in compiled.check(&problem, &arguments, &outputs).expect("it is compared") {
         assert_eq!(comparison.wrong, 0, "{source}\n{comparison:?}");
     }
-    let (chunked, _) = compiled.chunked(&problem).expect("sizes fit")?;
-    assert!(chunked.bytes_between(&problem).expect("sizes fit") <= workspace);
-    chunked.chunks(&problem)
+    let chosen = compiled.chosen(&problem, Chip::STANDARD).expect("it is planned");
+    let repetition = chosen.repetition()?;
+    assert!(chosen.workspace().bytes <= workspace);
+    Some(repetition)
 }
 
 #[test]

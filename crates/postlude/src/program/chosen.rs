@@ -1,0 +1,232 @@
+//! What runs a call: its launches in their order, each with what it reads, what it stores and its schedules.
+
+use std::sync::Arc;
+
+use postlude_ptx::entry::Entry;
+
+use super::form::KernelForm;
+use super::lifetimes::{Block, Lifetime, lifetimes};
+use super::view::{CallTensors, Located, View};
+use crate::error::Error;
+use crate::graph::Graph;
+use crate::lower::TileProgram;
+use crate::placement::Placements;
+use crate::problem::Problem;
+use crate::target::{Chip, Moved, Planned, Planning, Schedule, TargetRefusal};
+
+/// How what runs of a kernel differs from it.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LaunchForm {
+    /// Load warps compute an operand as they load it.
+    InMainloop,
+    /// Some launches are repeated for parts of a dim.
+    Chunked,
+    /// The first launches store operands as the product reads them fastest.
+    Copied,
+    /// It is cut: one launch is refused, or costs more.
+    Cut,
+    /// It is as its structure has it.
+    Whole,
+}
+
+/// What a call runs.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    pub(crate) form: Arc<KernelForm>,
+    /// How the kernel that runs differs from what was asked for.
+    pub how: LaunchForm,
+    /// Why it is not one launch, where that was refused.
+    pub refusal: Option<String>,
+    /// The sizes of its last launch.
+    pub problem: Problem,
+    /// What launches store for later ones.
+    pub(crate) values: Vec<Value>,
+    pub(crate) steps: Vec<Step>,
+    /// Where the values lie.
+    pub(crate) block: Block,
+}
+
+/// A value between launches.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Value {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+}
+
+/// What a call does, in order.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Sets a value to zero.
+    Zero(usize),
+    Launch(Box<KernelLaunch>),
+}
+
+/// One launch of a call.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct KernelLaunch {
+    /// The kernel whose last launch it is.
+    pub(crate) form: Arc<KernelForm>,
+    /// Its sizes.
+    pub problem: Problem,
+    /// Where its tensors lie.
+    pub placements: Placements,
+    /// Its schedules, best first and at least one.
+    pub(crate) planned: Vec<Planned>,
+    /// What its inputs are.
+    pub(crate) reads: Vec<View>,
+    /// Where its outputs go.
+    pub(crate) stores: Vec<View>,
+    /// The number of its chunk, where it is repeated.
+    pub(crate) chunk: Option<usize>,
+}
+
+/// The memory between a kernel's launches.
+#[doc(hidden)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Workspace {
+    /// The launches in their order.
+    pub launches: Vec<LaunchStores>,
+    /// Bytes of the block that a call takes.
+    pub bytes: u64,
+    /// Bytes of the same values where none are shared.
+    pub bytes_without_reuse: u64,
+}
+
+/// What one launch moves, and stores for later ones.
+#[doc(hidden)]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaunchStores {
+    /// The name of its graph.
+    pub name: String,
+    /// How many products it has.
+    pub products: usize,
+    /// The values and their bytes; outputs of the kernel are not among them.
+    pub values: Vec<(String, u64)>,
+    /// What it moves.
+    pub moved: Moved,
+}
+
+impl KernelLaunch {
+    /// What it computes.
+    pub fn graph(&self) -> &Graph {
+        &self.form.graph
+    }
+
+    /// The same, in the order of a kernel.
+    pub fn program(&self) -> Result<&Arc<TileProgram>, Error> {
+        Ok(self.form.lowered.program().map_err(TargetRefusal::from)?)
+    }
+
+    /// Whether one of its outputs has an element.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn has_elements(&self) -> bool {
+        let outputs = self.graph().outputs().iter();
+        outputs.map(|output| self.problem.shape(&output.dims)).any(|shape| !shape.contains(&0))
+    }
+
+    /// The same as planning for a chip sees it.
+    pub fn planning(&self, chip: Chip) -> Result<Planning<'_>, Error> {
+        self.form.planning(&self.problem, &self.placements, chip)
+    }
+
+    /// How it is run.
+    pub fn planned(&self) -> &Planned {
+        &self.planned[0]
+    }
+
+    /// The code that runs it with a schedule.
+    pub fn emitted(&self, planned: &Planned) -> Entry {
+        planned.emit_overlapping(self.form.settings.math, self.form.overlaps())
+    }
+}
+
+impl Chosen {
+    #[cfg(feature = "cuda")]
+    /// The same launches with these schedules where the call's tensors lie so; the refusal of one that does not fit.
+    pub(crate) fn moved(
+        &self,
+        tensors: &CallTensors,
+        schedules: impl Iterator<Item = Schedule>,
+        chip: Chip,
+    ) -> Result<Chosen, Error> {
+        let mut moved = self.clone();
+        let launches = moved.steps.iter_mut().filter_map(|step| match step {
+            Step::Launch(launch) => Some(launch),
+            Step::Zero(_) => None,
+        });
+        for (launch, schedule) in launches.zip(schedules) {
+            let KernelLaunch { form, placements, reads, stores, .. } = &mut **launch;
+            let inputs = form.graph.inputs().iter().map(|input| input.dtype).zip(reads);
+            for ((dtype, view), placement) in inputs.zip(&mut placements.inputs) {
+                if let Some(located) = tensors.locate(view, dtype) {
+                    (*view, *placement) = (located.view, located.placement);
+                }
+            }
+            let outputs = form.graph.outputs().iter().map(|output| output.dtype).zip(stores);
+            for ((dtype, view), placement) in outputs.zip(&mut placements.outputs) {
+                if let Some(Located { view: own, placement: Some(lies) }) =
+                    tensors.locate(view, dtype)
+                {
+                    (*view, *placement) = (own, lies);
+                }
+            }
+            launch.planned = vec![launch.planning(chip)?.accept(&schedule)?];
+        }
+        Ok(moved)
+    }
+
+    /// All launches in their order; those that are repeated for chunks of a dim each once, at the size of a whole chunk.
+    pub fn launches(&self) -> impl Iterator<Item = &KernelLaunch> {
+        self.every_launch().filter(|launch| launch.chunk.is_none_or(|number| number == 0))
+    }
+
+    pub(crate) fn every_launch(&self) -> impl Iterator<Item = &KernelLaunch> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Launch(launch) => Some(&**launch),
+            Step::Zero(_) => None,
+        })
+    }
+
+    /// The graph of the last launch, with those before it.
+    pub fn graph(&self) -> &Graph {
+        &self.form.graph
+    }
+
+    /// The last launch.
+    pub fn last(&self) -> &KernelLaunch {
+        let last = self.every_launch().last();
+        last.unwrap_or_else(|| panic!("compiler bug: a call of no launch"))
+    }
+
+    /// How long each value lives, in steps.
+    pub(crate) fn lifetimes(&self) -> Vec<Lifetime> {
+        lifetimes(&self.values, &self.steps)
+    }
+
+    /// How its launches are repeated, in words; `None` where they are not.
+    pub fn repetition(&self) -> Option<String> {
+        self.form.repetition(&self.problem)
+    }
+
+    /// What its launches store for later ones, and the memory that a call takes for it.
+    pub fn workspace(&self) -> Workspace {
+        let stores = |launch: &KernelLaunch| {
+            let graph = launch.graph();
+            let values = launch.stored().map(|value| &self.values[value]);
+            LaunchStores {
+                name: graph.name().to_owned(),
+                products: graph.products().len(),
+                values: values.map(|value| (value.name.clone(), value.bytes)).collect(),
+                moved: Moved::of(graph, &launch.problem),
+            }
+        };
+        Workspace {
+            launches: self.launches().map(stores).collect(),
+            bytes: self.block.bytes,
+            bytes_without_reuse: Block::bytes_without_reuse(&self.values),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Launches of a call that are repeated for one chunk of a dim after another.
+
+use super::choose::{Chooser, Taken};
+use super::chosen::{Step, Value};
+use super::form::KernelForm;
+use super::view::{Base, CallTensors, Located, Part, View};
+use crate::dtype::DType;
+use crate::error::Error;
+use crate::partition::Chunks;
+use crate::placement::Placement;
+use crate::problem::Problem;
+
+impl Chooser<'_> {
+    /// A value between launches.
+    pub(super) fn value(&mut self, name: &str, dtype: DType, shape: &[usize]) -> Located {
+        let placement = Placement::between_launches(dtype, shape);
+        let bytes = placement.bytes(dtype, shape) as u64;
+        self.values.push(Value { name: name.to_owned(), bytes });
+        let view = View::whole(Base::Stored(self.values.len() - 1));
+        Located { view, placement: Some(placement) }
+    }
+
+    /// Appends repeated launches for every chunk. What they store of one chunk lies where that of the others does; sums begin
+    /// at zero.
+    pub(super) fn chunks(
+        &mut self,
+        form: &KernelForm,
+        chunks: &Chunks,
+        problem: &Problem,
+        inputs: &mut [Located],
+    ) -> Result<Vec<Taken>, Error> {
+        let graph = &form.graph;
+        let launches = graph.earlier();
+        let repeated = &launches[chunks.launches.clone()];
+        let forms = &form.earlier[chunks.launches.clone()];
+        let size = problem.sizes[&chunks.dim];
+        let largest = problem.of_chunk(graph, &chunks.dim, size.min(chunks.size))?;
+        let mut is_of_chunk = vec![false; inputs.len()];
+        for place in repeated.iter().flat_map(|it| it.inputs.iter().flatten()) {
+            let place = place.0 as usize;
+            let input = &graph.inputs()[place];
+            if input.result.is_some() {
+                continue;
+            }
+            let shape = largest.shape(input.dims.as_deref().unwrap_or_default());
+            inputs[place].view = self.value(&input.name, input.dtype, &shape).view;
+            is_of_chunk[place] = chunks.is_partial(input);
+            if !is_of_chunk[place] {
+                self.steps.push(Step::Zero(self.values.len() - 1));
+            }
+        }
+        let mut taken = Vec::new();
+        for (number, (first, count)) in chunks.of(size).enumerate() {
+            let begin = self.steps.len();
+            let part = |place: usize, problem: &Problem| {
+                let (input, whole) = (&graph.inputs()[place], &inputs[place]);
+                match chunks.place(input) {
+                    Some(_) if is_of_chunk[place] => {
+                        let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+                        let placement = Placement::between_launches(input.dtype, &shape);
+                        Located { placement: Some(placement), ..whole.clone() }
+                    }
+                    Some(dim) => whole.part(Part { dim, first, count }, input.dtype),
+                    None => whole.clone(),
+                }
+            };
+            for (earlier, form) in repeated.iter().zip(forms) {
+                let own = problem.of_chunk(earlier.graph, &chunks.dim, count)?;
+                let chunk = problem.of_chunk(graph, &chunks.dim, count)?;
+                let declared = earlier.graph.inputs().iter().map(|input| {
+                    if input.name == chunks.start {
+                        let view = View::whole(Base::Number(first as f64));
+                        return Located { view, placement: None };
+                    }
+                    part(graph.place_of(&input.name), &chunk)
+                });
+                let outputs = earlier.graph.outputs().iter().zip(&earlier.inputs);
+                let results = outputs.map(|(output, input)| match input {
+                    Some(input) => part(input.0 as usize, &chunk),
+                    None => panic!("compiler bug: no launch reads `{}`", output.name),
+                });
+                let call = CallTensors { declared: declared.collect(), results: results.collect() };
+                let own = self.kernel(form, &own, &call)?;
+                if number == 0 {
+                    taken.push(own);
+                }
+            }
+            for step in &mut self.steps[begin..] {
+                if let Step::Launch(launch) = step {
+                    launch.chunk = launch.chunk.max(Some(number));
+                }
+            }
+        }
+        Ok(taken)
+    }
+}
