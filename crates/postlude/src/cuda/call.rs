@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cuda::check::Checked;
-use crate::cuda::{GpuKernel, chip};
+use crate::cuda::kernel::{GpuKernel, chip};
 use crate::error::Error;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
@@ -92,8 +92,8 @@ impl PreparedCall {
             checked.refuse_shared(&last.graph)?;
         }
         let bind = |launch: &KernelLaunch| {
-            let of = (&**kernel, &launch.form);
-            let (planned, program) = kernel.programs.choose(of, device, &launch.planned)?;
+            let programs = &kernel.programs;
+            let (planned, program) = programs.choose(&launch.form, device, &launch.planned)?;
             let bound = checked.all_bound(launch, &chosen.block.offsets);
             let code = (planned, program.function);
             GpuLaunch::new(launch, code, &bound, checked.is_nothing(), None)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::cuda::GpuKernel;
+use crate::cuda::kernel::GpuKernel;
 use crate::graph::Graph;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};

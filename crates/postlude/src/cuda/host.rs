@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cuda::{GpuKernel, PreparedCall};
+use crate::cuda::call::PreparedCall;
+use crate::cuda::kernel::GpuKernel;
 use crate::error::Error;
 use crate::graph::InputId;
 use crate::image;

@@ -6,10 +6,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::cuda::GpuKernel;
 use crate::program::KernelForm;
+use crate::runtime::cache::DiskCache;
 use crate::runtime::{Device, Function, RuntimeError};
 use crate::target::{self, Planned, Schedule};
 
@@ -29,16 +30,22 @@ type Place = (Arc<KernelForm>, Arc<Mutex<Option<Program>>>);
 type Key = (usize, u32, Schedule, Vec<usize>);
 
 /// Programs by what decides their code.
-#[derive(Default)]
 pub(super) struct Programs {
+    /// The folder of compiled ones; the user's own when `None`.
+    cache: Option<PathBuf>,
     places: Mutex<HashMap<Key, Place>>,
 }
 
 impl Programs {
+    /// None yet; compiled ones are kept in this folder.
+    pub(super) fn new(cache: Option<PathBuf>) -> Programs {
+        Programs { cache, places: Mutex::default() }
+    }
+
     /// The program of a planned call: from memory, or emitted and loaded now.
     pub(super) fn get(
         &self,
-        (kernel, form): (&GpuKernel, &Arc<KernelForm>),
+        form: &Arc<KernelForm>,
         device: &Device,
         planned: &Planned,
     ) -> Result<Program, RuntimeError> {
@@ -54,7 +61,8 @@ impl Programs {
             return Ok(program.clone());
         }
         let text = planned.emit_overlapping(form.settings.math, form.overlaps()).to_string();
-        let function = device.load_through(&kernel.cache(), &text, target::ENTRY)?;
+        let cache = self.cache.as_ref().map_or_else(DiskCache::standard, DiskCache::at);
+        let function = device.load_through(&cache, &text, target::ENTRY)?;
         let spilled = function.local_bytes()?;
         Ok(place.insert(Program { function, spilled }).clone())
     }
@@ -63,7 +71,7 @@ impl Programs {
     /// one that takes as long without spills as the best so far with its own is not compiled.
     pub(super) fn choose(
         &self,
-        kernel: (&GpuKernel, &Arc<KernelForm>),
+        form: &Arc<KernelForm>,
         device: &Device,
         all: &[Planned],
     ) -> Result<(Planned, Program), RuntimeError> {
@@ -73,7 +81,7 @@ impl Programs {
             if beaten(planned.cycles(0)) {
                 continue;
             }
-            let program = self.get(kernel, device, planned)?;
+            let program = self.get(form, device, planned)?;
             let cycles = planned.cycles(program.spilled);
             if !beaten(cycles) {
                 best = Some((cycles, planned.clone(), program));

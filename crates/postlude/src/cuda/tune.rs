@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::cuda::call::{GpuLaunch, PreparedCall, Step};
-use crate::cuda::{GpuKernel, machine};
+use crate::cuda::kernel::{GpuKernel, machine};
 use crate::dtype::DType;
 use crate::error::Error;
 use crate::runtime::{Device, Order, RuntimeError, Stream};

@@ -3,9 +3,12 @@
 use crate::error::Error;
 #[cfg(not(feature = "cuda"))]
 use crate::error::NoGpus;
-use crate::kernel::{Backend, Call, Compiled};
 use crate::problem::{Arguments, Problem};
 use crate::target::Schedule;
+
+use super::call::Call;
+use super::compiled::Compiled;
+use super::options::Backend;
 
 #[cfg(feature = "cuda")]
 use {

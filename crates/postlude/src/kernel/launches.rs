@@ -2,11 +2,12 @@
 
 use crate::error::Error;
 use crate::image;
-use crate::kernel::Compiled;
 use crate::placement::Placements;
 use crate::problem::{Arguments, Problem};
 use crate::program::{self, CallTensors, Chosen, KernelLaunch, Partition, Planner};
 use crate::target::{Chip, Planned};
+
+use super::compiled::Compiled;
 
 impl Compiled {
     /// What runs a call whose tensors lie without gaps.

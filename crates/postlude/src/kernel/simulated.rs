@@ -3,12 +3,13 @@
 use crate::error::Error;
 #[cfg(not(feature = "sim"))]
 use crate::error::NoSimulator;
-use crate::kernel::Call;
+
+use super::call::Call;
 
 #[cfg(feature = "sim")]
 use {
+    super::compiled::Compiled,
     crate::image,
-    crate::kernel::Compiled,
     crate::problem::{Arguments, Problem},
     crate::program::{CallTensors, Chosen, Planner, choose},
     crate::sim::{self, EachLaunch, Report, SimCall, SimOptions},

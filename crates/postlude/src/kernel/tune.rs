@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::cuda;
 use crate::error::Error;
-use crate::kernel::{Compiled, Hooks, Options};
 use crate::problem::{Arguments, Problem, Sizes};
 use crate::runtime::{Device, DeviceArgument, DeviceTensor};
 use crate::tuning::{Records, TuneOptions, Tuned};
+
+use super::compiled::Compiled;
+use super::options::{Hooks, Options};
 
 impl Compiled {
     /// Times the schedules of every launch of a call on the first GPU, and keeps what it measured: later calls of the same

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::chosen::{Chosen, KernelLaunch, LaunchForm, Step, Value};
+use super::chosen::{Chosen, KernelLaunch, LaunchForm, Step, Value, lifetimes};
 use super::form::KernelForm;
 use super::lifetimes::Block;
 use super::view::{Base, CallTensors, Located, View};
@@ -62,7 +62,7 @@ pub(crate) fn choose(
     let is_in_mainloop = how == LaunchForm::Whole && form.graph.has_operand_in_mainloop();
     let how = if is_in_mainloop { LaunchForm::InMainloop } else { how };
     let Chooser { values, steps, .. } = chooser;
-    let block = Block::of_steps(&values, &steps);
+    let block = Block::of(&lifetimes(&values, &steps));
     Ok(Chosen { form, how, refusal, problem, values, steps, block })
 }
 

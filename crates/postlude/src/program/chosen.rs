@@ -5,8 +5,8 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 
 use super::form::KernelForm;
-use super::lifetimes::{Block, Lifetime, lifetimes};
-use super::view::{CallTensors, Located, View};
+use super::lifetimes::{Block, Lifetime};
+use super::view::{Base, CallTensors, Located, View};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::lower::TileProgram;
@@ -226,7 +226,41 @@ impl Chosen {
         Workspace {
             launches: self.launches().map(stores).collect(),
             bytes: self.block.bytes,
-            bytes_without_reuse: Block::bytes_without_reuse(&self.values),
+            bytes_without_reuse: Block::bytes_without_reuse(&self.lifetimes()),
         }
     }
+}
+
+fn value_of(view: &View) -> Option<usize> {
+    match view.base {
+        Base::Stored(value) => Some(value),
+        Base::Input(_) | Base::Result(_) | Base::Number(_) | Base::Nowhere => None,
+    }
+}
+
+impl KernelLaunch {
+    /// The values that it stores.
+    pub(super) fn stored(&self) -> impl Iterator<Item = usize> {
+        self.stores.iter().filter_map(value_of)
+    }
+}
+
+/// How long the values of a call live: from the first step that stores one to the last one that needs it.
+pub(crate) fn lifetimes(values: &[Value], steps: &[Step]) -> Vec<Lifetime> {
+    let mut all: Vec<Option<Lifetime>> = vec![None; values.len()];
+    for (at, step) in steps.iter().enumerate() {
+        let mut touch = |value: usize| {
+            let bytes = values[value].bytes;
+            all[value].get_or_insert(Lifetime { bytes, first: at, last: at }).last = at;
+        };
+        match step {
+            Step::Zero(value) => touch(*value),
+            Step::Launch(launch) => {
+                launch.stored().for_each(&mut touch);
+                launch.reads.iter().filter_map(value_of).for_each(touch);
+            }
+        }
+    }
+    let unused = |value: &Value| Lifetime { bytes: value.bytes, first: 0, last: 0 };
+    all.into_iter().zip(values).map(|(known, value)| known.unwrap_or(unused(value))).collect()
 }

@@ -7,8 +7,6 @@
 //! Values are placed in the order of their bytes, the largest first, each in the smallest gap that holds it between values
 //! that live at the same time.
 
-use super::chosen::{KernelLaunch, Step, Value};
-use super::view::{Base, View};
 use crate::placement::Placement;
 
 /// A value between launches.
@@ -26,14 +24,10 @@ impl Lifetime {
         self.first <= other.last && other.first <= self.last
     }
 
+    /// Its bytes in a block, up to where the next value may begin.
     fn room(&self) -> u64 {
-        room(self.bytes)
+        self.bytes.next_multiple_of(Placement::PERIOD)
     }
-}
-
-/// Bytes of a value in a block, up to where the next one may begin.
-fn room(bytes: u64) -> u64 {
-    bytes.next_multiple_of(Placement::PERIOD)
 }
 
 /// Where the values of a call lie.
@@ -64,14 +58,9 @@ impl Block {
         Block { bytes: ends.max().unwrap_or(0), offsets }
     }
 
-    /// A block for the values of a call.
-    pub(super) fn of_steps(values: &[Value], steps: &[Step]) -> Block {
-        Block::of(&lifetimes(values, steps))
-    }
-
     /// Bytes of the same values without any in common.
-    pub(super) fn bytes_without_reuse(values: &[Value]) -> u64 {
-        values.iter().map(|value| room(value.bytes)).sum()
+    pub(super) fn bytes_without_reuse(lifetimes: &[Lifetime]) -> u64 {
+        lifetimes.iter().map(Lifetime::room).sum()
     }
 }
 
@@ -87,40 +76,6 @@ fn smallest_gap(mut taken: Vec<(u64, u64)>, room: u64) -> u64 {
         end = end.max(to);
     }
     best.map_or(end, |(_, begin)| begin)
-}
-
-fn value_of(view: &View) -> Option<usize> {
-    match view.base {
-        Base::Stored(value) => Some(value),
-        Base::Input(_) | Base::Result(_) | Base::Number(_) | Base::Nowhere => None,
-    }
-}
-
-impl KernelLaunch {
-    /// The values that it stores.
-    pub(super) fn stored(&self) -> impl Iterator<Item = usize> {
-        self.stores.iter().filter_map(value_of)
-    }
-}
-
-/// How long the values of a call live: from the first step that stores one to the last one that needs it.
-pub(crate) fn lifetimes(values: &[Value], steps: &[Step]) -> Vec<Lifetime> {
-    let mut all: Vec<Option<Lifetime>> = vec![None; values.len()];
-    for (at, step) in steps.iter().enumerate() {
-        let mut touch = |value: usize| {
-            let bytes = values[value].bytes;
-            all[value].get_or_insert(Lifetime { bytes, first: at, last: at }).last = at;
-        };
-        match step {
-            Step::Zero(value) => touch(*value),
-            Step::Launch(launch) => {
-                launch.stored().for_each(&mut touch);
-                launch.reads.iter().filter_map(value_of).for_each(touch);
-            }
-        }
-    }
-    let unused = |value: &Value| Lifetime { bytes: value.bytes, first: 0, last: 0 };
-    all.into_iter().zip(values).map(|(known, value)| known.unwrap_or(unused(value))).collect()
 }
 
 #[cfg(test)]
@@ -163,7 +118,7 @@ mod tests {
                     );
                 }
             }
-            assert!(block.bytes <= all.iter().map(Lifetime::room).sum());
+            assert!(block.bytes <= Block::bytes_without_reuse(&all));
             let launches = all.iter().map(|one| one.last + 1).max().unwrap_or(0);
             let alive =
                 |at: usize| all.iter().filter(move |one| (one.first..=one.last).contains(&at));

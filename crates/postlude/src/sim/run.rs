@@ -4,7 +4,7 @@
 //! Invariant: a value between launches is gone behind the last launch that reads it, as on a GPU, where other values take its
 //! memory.
 
-use super::{EachLaunch, Laying, SimCall};
+use super::call::{EachLaunch, Laying, SimCall};
 use crate::error::Error;
 use crate::graph::{Input, Output};
 use crate::placement::Placement;

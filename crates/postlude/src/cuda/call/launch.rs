@@ -5,8 +5,8 @@ use std::sync::Arc;
 use postlude_ptx::launch::{Buffer, Launch};
 
 use super::tables::Tables;
-use crate::cuda::GpuKernel;
 use crate::cuda::check::Bound;
+use crate::cuda::kernel::GpuKernel;
 use crate::error::Error;
 use crate::problem::Problem;
 use crate::program::{KernelForm, KernelLaunch};
@@ -14,11 +14,11 @@ use crate::runtime::{Function, Order, PreparedLaunch, RuntimeError, Stream};
 use crate::target::Planned;
 
 /// A launch on tensors of a GPU.
-pub(in crate::cuda) struct GpuLaunch {
-    pub(in crate::cuda) form: Arc<KernelForm>,
-    pub(in crate::cuda) problem: Problem,
-    pub(in crate::cuda) planned: Planned,
-    pub(in crate::cuda) function: Function,
+pub(crate) struct GpuLaunch {
+    pub(crate) form: Arc<KernelForm>,
+    pub(crate) problem: Problem,
+    pub(crate) planned: Planned,
+    pub(crate) function: Function,
     /// What the host passes, by input.
     pub(super) scalars: Vec<Option<f64>>,
     /// Where each buffer is: inputs, then outputs.
@@ -64,12 +64,12 @@ impl GpuLaunch {
     }
 
     /// The same launch with another schedule.
-    pub(in crate::cuda) fn with(
+    pub(crate) fn with(
         &self,
         kernel: &GpuKernel,
         planned: &Planned,
     ) -> Result<GpuLaunch, Error> {
-        let program = kernel.programs.get((kernel, &self.form), self.function.device(), planned)?;
+        let program = kernel.programs.get(&self.form, self.function.device(), planned)?;
         let mut other = GpuLaunch {
             form: self.form.clone(),
             problem: self.problem.clone(),
@@ -103,7 +103,7 @@ impl GpuLaunch {
     }
 
     /// Whether there is nothing to launch.
-    pub(in crate::cuda) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.encoded.is_none()
     }
 
@@ -113,7 +113,7 @@ impl GpuLaunch {
     }
 
     /// Queues it with these buffers and these numbers.
-    pub(in crate::cuda) fn launch(
+    pub(crate) fn launch(
         &self,
         stream: &Stream,
         order: Order,
