@@ -14,6 +14,9 @@ use crate::tuning::{Machine, Records};
 
 use super::programs::Programs;
 
+/// Bytes between launches for which nobody asks the GPU what it has left.
+const ALWAYS_FREE: u64 = 64 << 20;
+
 /// How launches are run on a GPU.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct GpuOptions {
@@ -63,8 +66,16 @@ impl GpuKernel {
             found.map(|(_, planned)| planned)
         };
         let (chip, grid_limit) = (chip(device)?, self.options.grid_limit);
-        let planner = Planner { chip, grid_limit, measured: &measured };
-        choose(&self.form, problem, tensors, &planner)
+        let planner = Planner { chip, grid_limit, room: u64::MAX, measured: &measured };
+        let chosen = choose(&self.form, problem, tensors, &planner)?;
+        if chosen.block.bytes < ALWAYS_FREE {
+            return Ok(chosen);
+        }
+        let room = device.free_memory()? + device.intermediates().largest();
+        if chosen.block.bytes <= room {
+            return Ok(chosen);
+        }
+        choose(&self.form, problem, tensors, &Planner { room, ..planner })
     }
 
     /// How the last launch of a call on host tensors would be run on a GPU, or why it is not.

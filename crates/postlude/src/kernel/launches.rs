@@ -78,8 +78,9 @@ impl Compiled {
 #[cfg(test)]
 #[cfg(feature = "sim")]
 mod tests {
+    use crate::placement::Placements;
     use crate::problem::{Arguments, Sizes};
-    use crate::program::{Partition, Workspace};
+    use crate::program::{self, CallTensors, LaunchForm, Partition, Planner, Workspace};
     use crate::sim::SimOptions;
     use crate::target::Chip;
     use crate::{Compiled, DType, Kernel, Options, Tensor};
@@ -187,6 +188,31 @@ mod tests {
         let [launch, _] = &found.launches[..] else { panic!("{found:?}") };
         assert_eq!((launch.products, launch.values.len()), (2, 1));
         assert_eq!((found.bytes, found.bytes_without_reuse), (MATRIX, MATRIX));
+    }
+
+    #[test]
+    fn a_call_that_does_not_fit_what_is_free_is_run_in_chunks() {
+        let compiled = compiled(
+            "kernel k(X: bf16[M, K], A: bf16[F, K], B: bf16[N, F]) -> D: bf16[M, N] {
+                 D = bf16(X @ A.T) @ B.T
+             }",
+        );
+        let sizes = [("M", 256), ("N", 256), ("K", 256), ("F", 4096)];
+        let sizes = sizes.map(|(dim, size)| (dim.to_owned(), size));
+        let problem = compiled.problem(&sizes.into()).expect("all sizes are there");
+        let packed = Placements::packed(compiled.optimised(), &problem).inputs;
+        let tensors = CallTensors::with_packed_results(compiled.optimised(), &problem, packed);
+        let chosen = |room: u64| {
+            let planner = Planner { room, ..Planner::on(Chip::STANDARD) };
+            program::choose(&compiled.form, &problem, &tensors, &planner).expect("it is planned")
+        };
+        let whole = chosen(16 * MATRIX);
+        assert_eq!((whole.how, whole.block.bytes), (LaunchForm::Whole, 16 * MATRIX));
+        for room in [16 * MATRIX - 1, 8 * MATRIX, 3 * MATRIX] {
+            let chosen = chosen(room);
+            assert_eq!(chosen.how, LaunchForm::Chunked);
+            assert!(chosen.block.bytes <= room, "{} of {room}", chosen.block.bytes);
+        }
     }
 
     #[test]

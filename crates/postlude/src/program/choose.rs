@@ -21,6 +21,8 @@ pub(crate) struct Planner<'a> {
     pub(crate) chip: Chip,
     /// The most CTAs launched.
     pub(crate) grid_limit: Option<u32>,
+    /// Bytes that there are for values between launches; launches are repeated for chunks where that is less than they have.
+    pub(crate) room: u64,
     /// The schedule that was measured for a launch, where one was.
     pub(crate) measured: &'a dyn Fn(&KernelForm, &Planning<'_>) -> Option<Planned>,
 }
@@ -28,7 +30,7 @@ pub(crate) struct Planner<'a> {
 impl Planner<'_> {
     /// The planner's own schedules on a chip.
     pub(crate) const fn on(chip: Chip) -> Planner<'static> {
-        Planner { chip, grid_limit: None, measured: &|_, _| None }
+        Planner { chip, grid_limit: None, room: u64::MAX, measured: &|_, _| None }
     }
 
     /// The schedules to try for a form's last launch, best first and at least one; only the given one where one is given, or
@@ -117,7 +119,7 @@ impl Chooser<'_> {
         {
             return taken;
         }
-        if let Some(chunked) = form.chunked(problem)
+        if let Some(chunked) = form.chunked(problem, self.planner.room)
             && let Some(taken) =
                 self.offer(&chunked, &chunked.own_sizes(problem)?, LaunchForm::Chunked, call)
         {

@@ -169,12 +169,12 @@ impl KernelForm {
     }
 
     /// The same kernel with chunks of a dim, where the values between its launches would have more bytes than the settings
-    /// allow.
-    pub(crate) fn chunked(&self, problem: &Problem) -> Option<Arc<KernelForm>> {
+    /// allow, or than there is room for.
+    pub(super) fn chunked(&self, problem: &Problem, room: u64) -> Option<Arc<KernelForm>> {
         if self.is_fixed() {
             return None;
         }
-        let limit = self.settings.workspace.unwrap_or(WORKSPACE);
+        let limit = self.settings.workspace.unwrap_or(WORKSPACE).min(room);
         let (graph, chunks) = in_chunks(&self.graph, problem, limit)?;
         let is_known = |known: &Arc<KernelForm>| known.chunks.as_ref() == Some(&chunks);
         let make = || KernelForm {

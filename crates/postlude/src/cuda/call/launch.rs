@@ -64,11 +64,7 @@ impl GpuLaunch {
     }
 
     /// The same launch with another schedule.
-    pub(crate) fn with(
-        &self,
-        kernel: &GpuKernel,
-        planned: &Planned,
-    ) -> Result<GpuLaunch, Error> {
+    pub(crate) fn with(&self, kernel: &GpuKernel, planned: &Planned) -> Result<GpuLaunch, Error> {
         let program = kernel.programs.get(&self.form, self.function.device(), planned)?;
         let mut other = GpuLaunch {
             form: self.form.clone(),
