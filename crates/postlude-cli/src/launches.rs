@@ -103,28 +103,13 @@ impl<'a> Numbered<'a> {
 fn in_words(compiled: &Compiled, problem: &Problem, chosen: &Chosen) -> Option<String> {
     let partitions = compiled.partitions(problem);
     let graph = chosen.graph();
-    let several = graph.declared_inputs().len() < graph.inputs().len();
-    let why = match chosen.how {
-        LaunchForm::InMainloop => "load warps compute an operand as they load it".to_owned(),
-        LaunchForm::Chunked => {
-            "several launches, some of them repeated for parts of a dim".to_owned()
-        }
-        LaunchForm::Copied => {
-            "several launches: the first ones store operands as the product reads them fastest"
-                .to_owned()
-        }
-        LaunchForm::Cut => match &chosen.refusal {
-            Some(refusal) => format!("several launches, for one is refused: {refusal}"),
-            None => "several launches, which cost less than one".to_owned(),
-        },
-        LaunchForm::Whole if several => {
-            "several launches; the last one reads what the others compute".to_owned()
-        }
-        LaunchForm::Whole => match graph.products().len() {
-            0 | 1 if partitions.is_empty() => return None,
-            0 | 1 => "one launch, which costs less than several".to_owned(),
-            products => format!("one launch of {products} products that share A"),
-        },
+    let products = graph.products().len();
+    let why = match (chosen.how, chosen.reason()) {
+        (LaunchForm::InMainloop, _) => "load warps compute an operand as they load it".to_owned(),
+        (_, Some(reason)) => reason,
+        (_, None) if products > 1 => format!("one launch of {products} products that share A"),
+        (_, None) if partitions.is_empty() => return None,
+        (_, None) => "one launch, which costs less than several".to_owned(),
     };
     let repeated = chosen.repetition().map_or_else(String::new, |text| format!("# {text}\n"));
     let between = stores(&chosen.workspace());

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
+use crate::dtype::DType;
 #[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
 use crate::graph::{Graph, Input, MathMode, OperandCopies};
@@ -201,6 +202,11 @@ pub(crate) fn operand_copies(
     rule: CopyRule,
 ) -> Option<OperandCopies> {
     sm90::operand_copies(graph, problem, placements, rule)
+}
+
+/// Why an operand of these elements is copied, where it is.
+pub(crate) const fn copy_reason(dtype: DType) -> &'static str {
+    sm90::copy_reason(dtype)
 }
 
 /// Why a chip does not run a program.

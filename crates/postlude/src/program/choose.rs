@@ -144,7 +144,7 @@ impl Chooser<'_> {
                     Ok(taken) => taken,
                     Err(error) => return Err(error.or(refusal)),
                 };
-                Ok(as_cut(Taken { refusal: Some(refusal.to_string()), ..taken }))
+                Ok(as_cut(Taken { refusal: Some(refusal.summary()), ..taken }))
             }
             taken => taken,
         }

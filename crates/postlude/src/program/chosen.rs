@@ -12,7 +12,7 @@ use crate::graph::Graph;
 use crate::lower::TileProgram;
 use crate::placement::Placements;
 use crate::problem::Problem;
-use crate::target::{Chip, Moved, Planned, Planning, Schedule, TargetRefusal};
+use crate::target::{Chip, Moved, Planned, Planning, Schedule, TargetRefusal, copy_reason};
 
 /// How what runs of a kernel differs from it.
 #[doc(hidden)]
@@ -38,7 +38,7 @@ pub struct Chosen {
     /// How the kernel that runs differs from what was asked for.
     pub how: LaunchForm,
     /// Why it is not one launch, where that was refused.
-    pub refusal: Option<String>,
+    pub(crate) refusal: Option<String>,
     /// The sizes of its last launch.
     pub problem: Problem,
     /// What launches store for later ones.
@@ -188,6 +188,45 @@ impl Chosen {
             Step::Launch(launch) => Some(&**launch),
             Step::Zero(_) => None,
         })
+    }
+
+    /// Why it is more than one launch; `None` where it is one.
+    pub fn reason(&self) -> Option<String> {
+        let several = "several launches";
+        match (self.how, &self.refusal) {
+            (LaunchForm::Chunked, _) => {
+                Some(format!("{several}, some of them repeated for parts of a dim"))
+            }
+            (LaunchForm::Copied, _) => {
+                let why = self.copied().join("; ");
+                Some(format!("{several}: the first ones store operands as TMA reads them: {why}"))
+            }
+            (LaunchForm::Cut, Some(refusal)) => {
+                Some(format!("{several}, for one is refused: {refusal}"))
+            }
+            (LaunchForm::Cut, None) => Some(format!("{several}, which cost less than one")),
+            (LaunchForm::Whole | LaunchForm::InMainloop, _) => {
+                let is_several = self.every_launch().nth(1).is_some();
+                let text = "; the last one reads what the others compute";
+                is_several.then(|| format!("{several}{text}"))
+            }
+        }
+    }
+
+    /// Operands that are copied, and why each is.
+    fn copied(&self) -> Vec<String> {
+        let graph = &self.form.graph;
+        let operands = graph.products().iter().flat_map(|product| [product.left, product.right]);
+        let mut all = Vec::new();
+        for (input, _) in operands {
+            let computed = graph.inputs()[input.0 as usize].computed.as_ref();
+            let Some([source]) = computed.map(|graph| graph.inputs()) else { continue };
+            let reason = format!("{}: {}", source.name, copy_reason(source.dtype));
+            if !all.contains(&reason) {
+                all.push(reason);
+            }
+        }
+        all
     }
 
     /// The graph of the last launch, with those before it.

@@ -12,7 +12,8 @@ use crate::lower::BoundProgram;
 use super::seam::{CandidateOf, PlannedFor, Target};
 use super::tile::Tile;
 pub(crate) use plan::{
-    Sm90, Sm90Refusal, Sm90Schedule, operand_copies, renamed_words, scales_sums, widens,
+    Sm90, Sm90Refusal, Sm90Schedule, copy_reason, operand_copies, renamed_words, scales_sums,
+    widens,
 };
 
 impl Target for Sm90 {

@@ -55,7 +55,7 @@ pub(crate) use accept::accept;
 pub(crate) use blocks::BlockLayout;
 pub(crate) use candidates::CANDIDATES;
 pub(crate) use chip::Sm90;
-pub(crate) use copies::operand_copies;
+pub(crate) use copies::{copy_reason, operand_copies};
 pub(crate) use cost::with_spills as cycles;
 pub(crate) use dynamic::DYNAMIC_SLOTS;
 pub(crate) use gathered::{GatheredRows, gathered_rows};

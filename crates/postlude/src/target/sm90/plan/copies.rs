@@ -92,6 +92,15 @@ pub(crate) fn operand_copies(
     pays.then(|| copies[1..].iter().map(|right| [copies[0], *right]).collect())
 }
 
+/// Why an operand of these elements is copied, where it is.
+pub(crate) const fn copy_reason(dtype: DType) -> &'static str {
+    match dtype.bits() {
+        16 => "its rows do not begin at multiples of 16 bytes, as tensor maps want them",
+        32 if !matches!(dtype, DType::TF32) => "threads would split its f32 elements in every tile",
+        _ => "it is not K-major in aligned rows, so that threads would read each element",
+    }
+}
+
 /// Whether threads would read an operand element by element.
 fn is_by_elements(operand: &Operand<'_>, problem: &Problem) -> bool {
     operand.dtype != DType::F32 && operand_load(operand, problem).is_by_elements()
