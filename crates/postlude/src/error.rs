@@ -92,7 +92,6 @@ impl Error {
     }
 
     /// The first refusal where one launch was refused and several were too; what else went wrong is told as it is.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn or(self, refusal: Error) -> Error {
         if self.is_refusal() { refusal } else { self }
     }

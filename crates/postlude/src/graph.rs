@@ -48,7 +48,6 @@ pub(crate) use ops::{
 };
 pub use output::{Output, Stack};
 pub use parse::{GraphTextError, parse};
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) use place::Place;
 pub(crate) use print::output_text;
 pub(crate) use product::greatest_divisor;

@@ -3,7 +3,6 @@
 mod call;
 mod compiled;
 mod gpu;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 mod launches;
 mod options;
 mod prepared;

@@ -110,7 +110,7 @@
 //! bit in `docs/numerics.md`. Modules that this page does not show are the stages of the compiler; they change freely.
 
 // Other ways to run what one launch refuses are ways of the two backends that have launches.
-#![cfg_attr(not(any(feature = "cuda", feature = "sim")), allow(dead_code))]
+#![cfg_attr(not(any(feature = "cuda", feature = "sim")), allow(dead_code, unused_imports))]
 
 pub mod build;
 #[doc(hidden)]
@@ -132,14 +132,12 @@ mod error;
 pub mod functions;
 #[doc(hidden)]
 pub mod graph;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) mod image;
 mod kernel;
 #[doc(hidden)]
 pub mod lower;
 #[doc(hidden)]
 pub mod optimise;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 mod partition;
 #[doc(hidden)]
 pub mod placement;
@@ -176,7 +174,6 @@ pub use graph::MathMode;
 pub use kernel::Hooks;
 pub use kernel::{Backend, Call, Compiled, Kernel, Options, Outputs, Prepared};
 pub use problem::{Argument, Arguments, Problem, Sizes};
-#[cfg(any(feature = "cuda", feature = "sim"))]
 #[doc(hidden)]
 pub use program::{Chosen, KernelLaunch, LaunchForm, LaunchStores, Partition, Workspace};
 pub use reference::{Comparison, Coverage, Difference, Extent};

@@ -17,7 +17,6 @@ mod relax;
 mod rewrite_reductions;
 mod rules;
 mod scale_elements;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 mod separate_products;
 mod share_operand;
 mod simplify;
@@ -28,7 +27,6 @@ use crate::graph::{Graph, MathMode, Stage};
 pub(crate) use copy_operands::copy_operands;
 pub(crate) use in_mainloop::operands_in_mainloop;
 pub(crate) use scale_elements::{scale_elements, turn_scaled_operands, without_scales};
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) use separate_products::separate_products;
 pub(crate) use share_operand::share_operand;
 

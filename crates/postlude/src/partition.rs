@@ -112,7 +112,7 @@ fn finely(graph: &Graph) -> Option<Graph> {
     (levels.last > 0).then(|| Cutting::new(graph, &levels).cut(stored::cheapest))
 }
 
-pub(crate) use chunks::{Chunks, WORKSPACE, in_chunks};
+pub(crate) use chunks::{Chunks, WORKSPACE, bytes_between, in_chunks};
 
 /// The same kernel in several launches; `None` where it is one by its structure.
 fn partition(graph: &Graph) -> Option<Graph> {

@@ -173,7 +173,6 @@ impl Problem {
     }
 
     /// The same where a dim has another size: that of one of its chunks.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn of_chunk(
         &self,
         graph: &Graph,

@@ -12,11 +12,13 @@ mod chosen;
 mod chunks;
 mod form;
 mod lifetimes;
+mod planner;
 mod view;
 
-pub(crate) use choose::{Planner, choose, pinned};
+pub(crate) use choose::{choose, pinned};
 pub(crate) use chosen::Step;
 pub use chosen::{Chosen, KernelLaunch, LaunchForm, LaunchStores, Workspace};
 pub use form::Partition;
 pub(crate) use form::{KernelForm, Settings};
+pub(crate) use planner::Planner;
 pub(crate) use view::{Base, CallTensors, View};

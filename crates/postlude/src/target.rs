@@ -12,7 +12,6 @@
 mod copy_rule;
 mod knob;
 mod overlap;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 mod price;
 mod seam;
 mod sm90;
@@ -26,10 +25,8 @@ use postlude_ptx::entry::Entry;
 use postlude_ptx::launch::Launch;
 
 use crate::dtype::DType;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::graph::Side;
 use crate::graph::{Graph, Input, MathMode, OperandCopies};
-#[cfg(any(feature = "cuda", feature = "sim"))]
 use crate::lower::Lowered;
 use crate::lower::{BoundProgram, LowerRefusal, TileProgram};
 use crate::placement::Placements;
@@ -38,9 +35,7 @@ use crate::problem::Problem;
 
 pub use copy_rule::CopyRule;
 pub use overlap::Overlap;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) use price::cheapest;
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub use price::{Moved, Price};
 pub use seam::ENTRY;
 use seam::{PlannedFor, Target};
@@ -90,7 +85,6 @@ impl Chip {
     }
 
     /// Bytes that memory moves in a cycle.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     fn memory_bytes(self) -> f64 {
         match self.0 {
             ChipKind::Sm90(_) => Sm90::MEMORY_BYTES,
@@ -123,7 +117,6 @@ impl Schedule {
     }
 
     /// Whether load warps compute an operand.
-    #[cfg(any(feature = "cuda", feature = "sim"))]
     pub(crate) fn computes_operand(&self) -> bool {
         match &self.0 {
             ScheduleKind::Sm90(schedule) => schedule.is_widened(),
@@ -178,7 +171,6 @@ pub(crate) fn widens(input: &Input) -> bool {
 
 /// Whether a call takes the launch that computes an operand as it loads it: a given schedule says so itself; else where that is
 /// worth it, for every tile along the other side computes the operand again.
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) fn computes_in_mainloop(
     side: Side,
     problem: &Problem,
@@ -272,12 +264,10 @@ pub struct Candidate {
 }
 
 /// Cycles from the end of a launch to the first instruction of the next one.
-#[cfg(any(feature = "cuda", feature = "sim"))]
 const BETWEEN_LAUNCHES: f64 = 4500.0;
 
 /// What a kernel costs on tensors that lie without gaps, each of its graphs as one launch; `None` where one of them is refused.
 /// A launch takes no less than its bytes take from memory.
-#[cfg(any(feature = "cuda", feature = "sim"))]
 pub(crate) fn price(
     graph: &Graph,
     lowered: &Lowered,

@@ -11,7 +11,7 @@ use crate::cuda::kernel::{GpuKernel, chip};
 use crate::error::Error;
 use crate::placement::Placement;
 use crate::problem::{Problem, Sizes};
-use crate::program::{Base, CallTensors, Chosen, KernelLaunch, Step as ChosenStep, View};
+use crate::program::{Base, CallTensors, Chosen, Planner, Step as ChosenStep, View};
 use crate::runtime::{
     Device, DeviceArgument, DeviceTensor, Function, Order, RuntimeError, Stream, zero,
 };
@@ -61,6 +61,9 @@ pub struct PreparedCall {
     pub(super) addresses: Vec<u64>,
     /// The launches of the chosen steps.
     launches: Vec<GpuLaunch>,
+    /// Its tensors, where no output may be in an input's memory: other threads may read an element than the one that writes
+    /// there.
+    apart: Option<Checked>,
 }
 
 /// What a call does, in order.
@@ -86,22 +89,28 @@ impl PreparedCall {
         device.is_own()?;
         let checked = Checked::new(kernel, device, inputs, outputs, sizes)?;
         let tensors = checked.tensors();
-        let chosen = kernel.choose(device, &checked.problem, &tensors)?;
-        let last = &chosen.form;
-        if last.lowered.is_by_elements() && !last.graph.is_elementwise() {
-            checked.refuse_shared(&last.graph)?;
+        let mut chosen = kernel.choose(device, &checked.problem, &tensors)?;
+        let graph = chosen.form.graph.clone();
+        let is_apart = chosen.form.lowered.is_by_elements() && !graph.is_elementwise();
+        if is_apart {
+            checked.refuse_shared(&graph)?;
         }
-        let bind = |launch: &KernelLaunch| {
+        if checked.is_nothing() {
+            chosen.steps.drain(..chosen.steps.len() - 1);
+        }
+        let mut launches = Vec::new();
+        for launch in chosen.every_launch_mut() {
             let programs = &kernel.programs;
             let (planned, program) = programs.choose(&launch.form, device, &launch.planned)?;
-            let bound = checked.all_bound(launch, &chosen.block.offsets);
-            let code = (planned, program.function);
-            GpuLaunch::new(launch, code, &bound, checked.is_nothing(), None)
-        };
-        let launches = chosen.every_launch().map(bind).collect::<Result<_, Error>>()?;
+            // Chunks may be many: each keeps what it runs.
+            launch.planned = vec![planned];
+            let bound = checked.all_bound(launch);
+            launches.push(GpuLaunch::new(launch, program.function, &bound, None)?);
+        }
         let (addresses, scalars) = checked.addresses();
-        let (kernel, problem) = (kernel.clone(), checked.problem);
-        Ok(PreparedCall { kernel, problem, tensors, chosen, scalars, addresses, launches })
+        let (kernel, problem) = (kernel.clone(), checked.problem.clone());
+        let apart = is_apart.then_some(checked);
+        Ok(PreparedCall { kernel, problem, tensors, chosen, scalars, addresses, launches, apart })
     }
 
     fn last(&self) -> &GpuLaunch {
@@ -148,6 +157,9 @@ impl PreparedCall {
             starts(&addresses) == starts(&self.addresses),
             "tensors that the call was not prepared for"
         );
+        if let Some(apart) = &self.apart {
+            apart.at(&addresses).refuse_shared(&self.chosen.form.graph)?;
+        }
         self.launch_all(stream, &addresses, &scalars)
     }
 
@@ -184,6 +196,7 @@ impl PreparedCall {
     ) -> Result<(), RuntimeError> {
         match step {
             Step::Zero(address, bytes) => {
+                *order = Order::Behind;
                 zero(self.function().device().context(), address, bytes, stream)
             }
             Step::Launch(launch, addresses, scalars) => {
@@ -262,8 +275,8 @@ impl PreparedCall {
 
     /// The same call on other tensors of the same sizes, with other values of what the host passes.
     ///
-    /// They are validated as the first ones were, and may lie differently where the schedules allow it. On a failure everything
-    /// stays as it was.
+    /// They are validated as the first ones were, and may lie differently where the schedule of the last launch allows it. On a
+    /// failure everything stays as it was.
     pub fn rebind(
         &mut self,
         inputs: &BTreeMap<String, DeviceArgument>,
@@ -272,22 +285,28 @@ impl PreparedCall {
         let device = self.function().device().clone();
         let sizes = &self.problem.sizes;
         let checked = Checked::new(&self.kernel, &device, inputs, outputs, sizes)?;
-        let own = self.launches.iter().map(|launch| launch.planned.schedule());
+        if self.apart.is_some() {
+            checked.refuse_shared(&self.chosen.form.graph)?;
+        }
         let tensors = checked.tensors();
-        let chosen = self.chosen.moved(&tensors, own, chip(&device)?)?;
-        let bind = |(launch, own): (&KernelLaunch, &GpuLaunch)| {
-            let planned = launch.planned().clone();
+        let grid_limit = self.kernel.options.grid_limit;
+        let planner = Planner { grid_limit, ..Planner::on(chip(&device)?) };
+        let mut chosen = self.chosen.moved(&tensors, &planner)?;
+        let mut launches = Vec::new();
+        for (launch, own) in chosen.every_launch_mut().zip(&self.launches) {
+            let programs = &self.kernel.programs;
+            let (planned, program) = programs.choose(&launch.form, &device, &launch.planned)?;
             if planned.placements().int64_inputs() != own.planned.placements().int64_inputs() {
                 return Err(RuntimeError::Width.into());
             }
-            let bound = checked.all_bound(launch, &chosen.block.offsets);
-            let code = (planned, own.function.clone());
-            GpuLaunch::new(launch, code, &bound, checked.is_nothing(), Some(own))
-        };
-        let launches = chosen.every_launch().zip(&self.launches).map(bind);
-        self.launches = launches.collect::<Result<_, Error>>()?;
+            launch.planned = vec![planned];
+            let bound = checked.all_bound(launch);
+            launches.push(GpuLaunch::new(launch, program.function, &bound, Some(own))?);
+        }
+        self.launches = launches;
         (self.addresses, self.scalars) = checked.addresses();
         (self.tensors, self.chosen) = (tensors, chosen);
+        self.apart = self.apart.take().map(|_| checked);
         Ok(())
     }
 }

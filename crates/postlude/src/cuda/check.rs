@@ -72,8 +72,8 @@ impl Checked {
         CallTensors::of(declared.collect(), self.results.iter().map(placement).collect())
     }
 
-    /// A tensor of the call as a launch gets it; values between launches lie from `block` on.
-    fn bound(&self, view: &View, block: &[u64]) -> Bound {
+    /// A tensor of the call as a launch gets it. Values between launches get their addresses when it is launched.
+    fn bound(&self, view: &View) -> Bound {
         let nowhere = Bound { address: self.somewhere, scalar: None, list: None };
         let tensor = match view.base {
             Base::Input(place) => match &self.declared[place] {
@@ -81,41 +81,54 @@ impl Checked {
                 DeviceArgument::Tensor(tensor) => tensor,
             },
             Base::Result(place) => &self.results[place],
-            Base::Stored(value) => {
-                let address = self.somewhere + block[value];
-                return Bound { address: address.wrapping_add_signed(view.shift), ..nowhere };
+            Base::Stored(_) => {
+                let address = self.somewhere.wrapping_add_signed(view.shift);
+                return Bound { address, ..nowhere };
             }
             Base::Number(value) => return Bound { scalar: Some(value), ..nowhere },
             Base::Nowhere => return nowhere,
         };
-        if tensor.is_empty() {
-            return nowhere;
-        }
+        let whole = self.lies(tensor);
         let items = view.parts.iter().filter(|part| part.dim == 0);
         let list = tensor.list.clone().map(|list| {
             items.fold(list, |list, part| list[part.first..part.first + part.count].into())
         });
-        Bound { address: tensor.address.wrapping_add_signed(view.shift), scalar: None, list }
+        Bound { address: whole.wrapping_add_signed(view.shift), scalar: None, list }
+    }
+
+    fn lies(&self, tensor: &DeviceTensor) -> u64 {
+        if tensor.is_empty() { self.somewhere } else { tensor.address }
+    }
+
+    /// The same call where declared inputs and results are at these addresses.
+    pub(super) fn at(&self, addresses: &[u64]) -> Checked {
+        let (mut declared, mut results) = (self.declared.clone(), self.results.clone());
+        let (inputs, outputs) = addresses.split_at(declared.len());
+        for (argument, address) in declared.iter_mut().zip(inputs) {
+            if let DeviceArgument::Tensor(tensor) = argument {
+                tensor.address = *address;
+            }
+        }
+        for (tensor, address) in results.iter_mut().zip(outputs) {
+            tensor.address = *address;
+        }
+        Checked { problem: self.problem.clone(), declared, results, somewhere: self.somewhere }
     }
 
     /// What a launch reads, then what it writes.
-    pub(super) fn all_bound(&self, launch: &KernelLaunch, block: &[u64]) -> Vec<Bound> {
+    pub(super) fn all_bound(&self, launch: &KernelLaunch) -> Vec<Bound> {
         let views = launch.reads.iter().chain(&launch.stores);
-        views.map(|view| self.bound(view, block)).collect()
+        views.map(|view| self.bound(view)).collect()
     }
 
     /// Where declared inputs and results are, and what the host passes.
     pub(super) fn addresses(&self) -> (Vec<u64>, Vec<Option<f64>>) {
         let declared = self.declared.iter().map(|argument| match argument {
             DeviceArgument::Scalar(value) => (self.somewhere, Some(*value)),
-            DeviceArgument::Tensor(tensor) if tensor.is_empty() => (self.somewhere, None),
-            DeviceArgument::Tensor(tensor) => (tensor.address, None),
+            DeviceArgument::Tensor(tensor) => (self.lies(tensor), None),
         });
         let (mut addresses, scalars): (Vec<u64>, _) = declared.unzip();
-        let lies = |tensor: &DeviceTensor| {
-            if tensor.is_empty() { self.somewhere } else { tensor.address }
-        };
-        addresses.extend(self.results.iter().map(lies));
+        addresses.extend(self.results.iter().map(|tensor| self.lies(tensor)));
         (addresses, scalars)
     }
 

@@ -71,10 +71,14 @@ impl GpuKernel {
         if chosen.block.bytes < ALWAYS_FREE {
             return Ok(chosen);
         }
-        let room = device.free_memory()? + device.intermediates().largest();
+        // Code, scratch memory and whoever else uses the GPU want some, too.
+        let free = device.free_memory()?;
+        let room = free - free / 8;
         if chosen.block.bytes <= room {
             return Ok(chosen);
         }
+        // Few rooms make few sizes of chunks, each of which is a form with code of its own.
+        let room = if room == 0 { 0 } else { 1 << room.ilog2() };
         choose(&self.form, problem, tensors, &Planner { room, ..planner })
     }
 

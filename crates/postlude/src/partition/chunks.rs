@@ -117,7 +117,7 @@ fn sized(graph: &Graph, chunks: Chunks, problem: &Problem, limit: u64) -> Option
 }
 
 /// Bytes that a value between launches has; a result has none of its own.
-fn bytes_between(input: &Input, problem: &Problem) -> u64 {
+pub(crate) fn bytes_between(input: &Input, problem: &Problem) -> u64 {
     let Some(lies) = Placement::of_computed(input, problem) else { return 0 };
     let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
     lies.bytes(input.dtype, &shape) as u64

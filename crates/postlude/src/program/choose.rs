@@ -9,47 +9,13 @@ use std::sync::Arc;
 use super::chosen::{Chosen, KernelLaunch, LaunchForm, Step, Value, lifetimes};
 use super::form::KernelForm;
 use super::lifetimes::Block;
+use super::planner::Planner;
 use super::view::{Base, CallTensors, Located, View};
 use crate::error::Error;
 use crate::graph::{Earlier, Graph, Input};
 use crate::placement::{Placement, Placements};
 use crate::problem::Problem;
-use crate::target::{Chip, Planned, Planning, Schedule};
-
-/// How a launch gets its schedules.
-pub(crate) struct Planner<'a> {
-    pub(crate) chip: Chip,
-    /// The most CTAs launched.
-    pub(crate) grid_limit: Option<u32>,
-    /// Bytes that there are for values between launches; launches are repeated for chunks where that is less than they have.
-    pub(crate) room: u64,
-    /// The schedule that was measured for a launch, where one was.
-    pub(crate) measured: &'a dyn Fn(&KernelForm, &Planning<'_>) -> Option<Planned>,
-}
-
-impl Planner<'_> {
-    /// The planner's own schedules on a chip.
-    pub(crate) const fn on(chip: Chip) -> Planner<'static> {
-        Planner { chip, grid_limit: None, room: u64::MAX, measured: &|_, _| None }
-    }
-
-    /// The schedules to try for a form's last launch, best first and at least one; only the given one where one is given, or
-    /// the one that was measured.
-    pub(crate) fn plan(
-        &self,
-        form: &KernelForm,
-        problem: &Problem,
-        placements: &Placements,
-    ) -> Result<Vec<Planned>, Error> {
-        let planning = form.planning(problem, placements, self.chip)?;
-        let given = form.settings.schedule.as_ref();
-        let all = match given.is_none().then(|| (self.measured)(form, &planning)).flatten() {
-            Some(planned) => vec![planned],
-            None => planning.all_or(given)?,
-        };
-        Ok(all.into_iter().map(|planned| planned.limited(self.grid_limit)).collect())
-    }
-}
+use crate::target::{Planned, Schedule};
 
 /// What runs a call of a kernel whose tensors lie so, or why nothing does.
 pub(crate) fn choose(
@@ -58,7 +24,7 @@ pub(crate) fn choose(
     tensors: &CallTensors,
     planner: &Planner<'_>,
 ) -> Result<Chosen, Error> {
-    let mut chooser = Chooser { planner, values: Vec::new(), steps: Vec::new() };
+    let mut chooser = Chooser::new(planner);
     let Taken { form, how, problem, refusal, .. } = chooser.kernel(form, problem, tensors)?;
     // One launch that was asked for may have been one from the beginning.
     let is_in_mainloop = how == LaunchForm::Whole && form.graph.has_operand_in_mainloop();
@@ -75,7 +41,7 @@ pub(crate) fn pinned(
     tensors: &CallTensors,
     planner: &Planner<'_>,
 ) -> Result<Arc<KernelForm>, Error> {
-    let mut chooser = Chooser { planner, values: Vec::new(), steps: Vec::new() };
+    let mut chooser = Chooser::new(planner);
     Ok(chooser.kernel(form, problem, tensors)?.pinned())
 }
 
@@ -104,9 +70,15 @@ pub(super) struct Chooser<'a> {
     pub(super) planner: &'a Planner<'a>,
     pub(super) values: Vec<Value>,
     pub(super) steps: Vec<Step>,
+    /// Whether launches are repeated for chunks, which are planned alike.
+    pub(super) is_repeating: bool,
 }
 
-impl Chooser<'_> {
+impl<'a> Chooser<'a> {
+    fn new(planner: &'a Planner<'a>) -> Chooser<'a> {
+        Chooser { planner, values: Vec::new(), steps: Vec::new(), is_repeating: false }
+    }
+
     /// Appends the launches of a kernel: the first of its forms that is not refused, or the first refusal where all are.
     pub(super) fn kernel(
         &mut self,
@@ -119,13 +91,16 @@ impl Chooser<'_> {
         {
             return taken;
         }
+        // A launch may have no sizes of a chunk.
         if let Some(chunked) = form.chunked(problem, self.planner.room)
-            && let Some(taken) =
-                self.offer(&chunked, &chunked.own_sizes(problem)?, LaunchForm::Chunked, call)
+            && let Ok(own) = chunked.own_sizes(problem)
+            && let Ok(taken) =
+                self.attempt(|it| it.launches(&chunked, &own, LaunchForm::Chunked, call))
         {
-            return taken;
+            return Ok(taken);
         }
         if let Some(copied) = form.copied(problem, &call.placements(&form.graph, problem))
+            && copied.bytes_between(problem) <= self.planner.room
             && let Some(taken) = self.offer(&copied, problem, LaunchForm::Copied, call)
         {
             return taken;
@@ -167,8 +142,10 @@ impl Chooser<'_> {
         append: impl FnOnce(&mut Self) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let known = (self.values.len(), self.steps.len());
+        let is_repeating = self.is_repeating;
         let appended = append(self);
         if appended.is_err() {
+            self.is_repeating = is_repeating;
             self.values.truncate(known.0);
             self.steps.truncate(known.1);
         }
@@ -186,7 +163,10 @@ impl Chooser<'_> {
         let graph = &form.graph;
         let placements = call.placements(graph, problem);
         // A launch that is refused is not worth what is computed before it.
-        let planned = self.planner.plan(form, problem, &placements)?;
+        let planned = match self.planned_alike(form, problem, &placements) {
+            Some(planned) => planned,
+            None => self.planner.plan(form, problem, &placements)?,
+        };
         let schedule = planned[0].schedule();
         let located = |(place, placement): (usize, &Option<Placement>)| {
             let result = graph.inputs()[place].result_place().map(|result| &call.results[result]);
@@ -229,6 +209,23 @@ impl Chooser<'_> {
         })));
         let problem = problem.clone();
         Ok(Taken { form: form.clone(), how, problem, refusal: None, schedule, earlier: taken })
+    }
+
+    /// The schedules of the same launch for another chunk.
+    fn planned_alike(
+        &self,
+        form: &Arc<KernelForm>,
+        problem: &Problem,
+        placements: &Placements,
+    ) -> Option<Vec<Planned>> {
+        let launches = self.steps.iter().rev().filter(|_| self.is_repeating);
+        let mut launches = launches.filter_map(|step| match step {
+            Step::Launch(launch) => Some(launch),
+            Step::Zero(_) => None,
+        });
+        let alike = launches.find(|it| Arc::ptr_eq(&it.form, form))?;
+        let is_same = alike.problem == *problem && alike.placements == *placements;
+        is_same.then(|| alike.planned.clone())
     }
 
     /// Appends what computes inputs of a launch, which lie where it stores them from then on.

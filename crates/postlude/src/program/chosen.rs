@@ -6,13 +6,17 @@ use postlude_ptx::entry::Entry;
 
 use super::form::KernelForm;
 use super::lifetimes::{Block, Lifetime};
-use super::view::{Base, CallTensors, Located, View};
+#[cfg(feature = "cuda")]
+use super::planner::Planner;
+use super::view::{Base, View};
+#[cfg(feature = "cuda")]
+use super::view::{CallTensors, Located};
 use crate::error::Error;
 use crate::graph::Graph;
 use crate::lower::TileProgram;
 use crate::placement::Placements;
 use crate::problem::Problem;
-use crate::target::{Chip, Moved, Planned, Planning, Schedule, TargetRefusal, copy_reason};
+use crate::target::{Chip, Moved, Planned, Planning, TargetRefusal, copy_reason};
 
 /// How what runs of a kernel differs from it.
 #[doc(hidden)]
@@ -144,21 +148,18 @@ impl KernelLaunch {
 }
 
 impl Chosen {
+    /// The same launches where the call's tensors lie so, with the schedules that they have; the last one's refusal where that
+    /// does not fit.
     #[cfg(feature = "cuda")]
-    /// The same launches with these schedules where the call's tensors lie so; the refusal of one that does not fit.
     pub(crate) fn moved(
         &self,
         tensors: &CallTensors,
-        schedules: impl Iterator<Item = Schedule>,
-        chip: Chip,
+        planner: &Planner<'_>,
     ) -> Result<Chosen, Error> {
         let mut moved = self.clone();
-        let launches = moved.steps.iter_mut().filter_map(|step| match step {
-            Step::Launch(launch) => Some(launch),
-            Step::Zero(_) => None,
-        });
-        for (launch, schedule) in launches.zip(schedules) {
-            let KernelLaunch { form, placements, reads, stores, .. } = &mut **launch;
+        let last = moved.every_launch_mut().count() - 1;
+        for (place, launch) in moved.every_launch_mut().enumerate() {
+            let KernelLaunch { form, placements, reads, stores, .. } = launch;
             let inputs = form.graph.inputs().iter().map(|input| input.dtype).zip(reads);
             for ((dtype, view), placement) in inputs.zip(&mut placements.inputs) {
                 if let Some(located) = tensors.locate(view, dtype) {
@@ -173,7 +174,12 @@ impl Chosen {
                     (*view, *placement) = (own, lies);
                 }
             }
-            launch.planned = vec![launch.planning(chip)?.accept(&schedule)?];
+            let planning = launch.planning(planner.chip)?;
+            launch.planned = match planning.accept(&launch.planned().schedule()) {
+                Ok(planned) => vec![planned],
+                Err(refusal) if place == last => return Err(refusal.into()),
+                Err(_) => planner.plan(&launch.form, &launch.problem, &launch.placements)?,
+            };
         }
         Ok(moved)
     }
@@ -227,6 +233,14 @@ impl Chosen {
             }
         }
         all
+    }
+
+    #[cfg(feature = "cuda")]
+    pub(crate) fn every_launch_mut(&mut self) -> impl Iterator<Item = &mut KernelLaunch> {
+        self.steps.iter_mut().filter_map(|step| match step {
+            Step::Launch(launch) => Some(&mut **launch),
+            Step::Zero(_) => None,
+        })
     }
 
     /// The graph of the last launch, with those before it.

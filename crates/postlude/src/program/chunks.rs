@@ -6,6 +6,7 @@ use super::form::KernelForm;
 use super::view::{Base, CallTensors, Located, Part, View};
 use crate::dtype::DType;
 use crate::error::Error;
+use crate::graph::Input;
 use crate::partition::Chunks;
 use crate::placement::Placement;
 use crate::problem::Problem;
@@ -34,7 +35,12 @@ impl Chooser<'_> {
         let repeated = &launches[chunks.launches.clone()];
         let forms = &form.earlier[chunks.launches.clone()];
         let size = problem.sizes[&chunks.dim];
-        let largest = problem.of_chunk(graph, &chunks.dim, size.min(chunks.size))?;
+        // Other launches may have parts of the dim that no chunk has, so that the kernel itself is not bound at its size.
+        let shape_of = |input: &Input, count: usize| {
+            let mut shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+            chunks.place(input).into_iter().for_each(|dim| shape[dim] = count);
+            shape
+        };
         let mut is_of_chunk = vec![false; inputs.len()];
         for place in repeated.iter().flat_map(|it| it.inputs.iter().flatten()) {
             let place = place.0 as usize;
@@ -42,7 +48,7 @@ impl Chooser<'_> {
             if input.result.is_some() {
                 continue;
             }
-            let shape = largest.shape(input.dims.as_deref().unwrap_or_default());
+            let shape = shape_of(input, size.min(chunks.size));
             inputs[place].view = self.value(&input.name, input.dtype, &shape).view;
             is_of_chunk[place] = chunks.is_partial(input);
             if !is_of_chunk[place] {
@@ -50,13 +56,14 @@ impl Chooser<'_> {
             }
         }
         let mut taken = Vec::new();
+        let outside = std::mem::replace(&mut self.is_repeating, true);
         for (number, (first, count)) in chunks.of(size).enumerate() {
             let begin = self.steps.len();
-            let part = |place: usize, problem: &Problem| {
+            let part = |place: usize| {
                 let (input, whole) = (&graph.inputs()[place], &inputs[place]);
                 match chunks.place(input) {
                     Some(_) if is_of_chunk[place] => {
-                        let shape = problem.shape(input.dims.as_deref().unwrap_or_default());
+                        let shape = shape_of(input, count);
                         let placement = Placement::between_launches(input.dtype, &shape);
                         Located { placement: Some(placement), ..whole.clone() }
                     }
@@ -66,17 +73,16 @@ impl Chooser<'_> {
             };
             for (earlier, form) in repeated.iter().zip(forms) {
                 let own = problem.of_chunk(earlier.graph, &chunks.dim, count)?;
-                let chunk = problem.of_chunk(graph, &chunks.dim, count)?;
                 let declared = earlier.graph.inputs().iter().map(|input| {
                     if input.name == chunks.start {
                         let view = View::whole(Base::Number(first as f64));
                         return Located { view, placement: None };
                     }
-                    part(graph.place_of(&input.name), &chunk)
+                    part(graph.place_of(&input.name))
                 });
                 let outputs = earlier.graph.outputs().iter().zip(&earlier.inputs);
                 let results = outputs.map(|(output, input)| match input {
-                    Some(input) => part(input.0 as usize, &chunk),
+                    Some(input) => part(input.0 as usize),
                     None => panic!("compiler bug: no launch reads `{}`", output.name),
                 });
                 let call = CallTensors { declared: declared.collect(), results: results.collect() };
@@ -91,6 +97,7 @@ impl Chooser<'_> {
                 }
             }
         }
+        self.is_repeating = outside;
         Ok(taken)
     }
 }

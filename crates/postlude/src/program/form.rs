@@ -11,7 +11,7 @@ use crate::graph::{Graph, MathMode, OperandCopies, Side};
 use crate::lower::Lowered;
 use crate::optimise::{copy_operands, operands_in_mainloop};
 use crate::partition::{
-    Alternative, Chunks, Cut, WORKSPACE, after_refusal, alternatives, in_chunks,
+    Alternative, Chunks, Cut, WORKSPACE, after_refusal, alternatives, bytes_between, in_chunks,
 };
 use crate::placement::Placements;
 use crate::problem::Problem;
@@ -199,6 +199,11 @@ impl KernelForm {
         let make = || (copies.clone(), Arc::new(KernelForm::new(graph(), self.settings.clone())));
         let is_known = |(known, _): &(OperandCopies, Arc<KernelForm>)| *known == copies;
         Some(known_or(&self.copied, is_known, Clone::clone, make).1)
+    }
+
+    /// Bytes of all values that its launches store for later ones.
+    pub(super) fn bytes_between(&self, problem: &Problem) -> u64 {
+        self.graph.inputs().iter().map(|input| bytes_between(input, problem)).sum()
     }
 
     /// Other partitions of the same kernel, with where they are cut.

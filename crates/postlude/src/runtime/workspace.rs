@@ -96,16 +96,6 @@ impl Workspaces {
         launch(piece.at_least(context, stream, bytes)?)
     }
 
-    /// Bytes of the largest piece of a stream. One that is in use is not counted.
-    pub(crate) fn largest(&self) -> u64 {
-        let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = |piece: &Arc<Mutex<Piece>>| {
-            let piece = piece.try_lock().ok()?;
-            piece.memory.as_ref().map(Allocation::len)
-        };
-        pieces.values().filter_map(bytes).max().unwrap_or(0)
-    }
-
     fn piece(&self, stream: u64) -> Arc<Mutex<Piece>> {
         let mut pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
         pieces.entry(stream).or_default().clone()

@@ -33,9 +33,8 @@ impl GpuLaunch {
     /// A launch of a kernel with one of its schedules.
     pub(super) fn new(
         launch: &KernelLaunch,
-        (planned, function): (Planned, Function),
+        function: Function,
         bound: &[Bound],
-        is_nothing: bool,
         known: Option<&GpuLaunch>,
     ) -> Result<GpuLaunch, Error> {
         let lists = bound.iter().zip(0..);
@@ -50,14 +49,14 @@ impl GpuLaunch {
         let mut all = GpuLaunch {
             form: launch.form.clone(),
             problem: launch.problem.clone(),
-            planned,
+            planned: launch.planned().clone(),
             function,
             scalars: bound[..inputs].iter().map(|bound| bound.scalar).collect(),
             addresses: bound.iter().map(|bound| bound.address).collect(),
             tables,
             encoded: None,
         };
-        if !is_nothing && launch.has_elements() {
+        if launch.has_elements() {
             all.encoded = Some(all.encode()?);
         }
         Ok(all)
