@@ -30,6 +30,14 @@ const LAYERS: &str = "kernel k(X: bf16[M, K], U: bf16[V, K], b: f32[V], W: bf16[
     D = gelu(hidden @ W.T) + R
 }";
 
+/// Two layers beside a launch whose values are fewer than the dim has elements.
+const FRACTION: &str =
+    "kernel k(P: bf16[M, K], Q: bf16[V, K], X: bf16[M, K], U: bf16[V, K], W: bf16[N, V]) \
+    -> (s: f32[M, V/16], D: bf16[M, N]) {
+    s = absmax(P @ Q.T, V, 16)
+    D = bf16(relu(X @ U.T)) @ W.T
+}";
+
 const SIZES: [(&str, usize); 4] = [("M", 70), ("N", 24), ("K", 64), ("V", 400)];
 
 fn problem(compiled: &Compiled) -> Problem {
@@ -91,4 +99,11 @@ fn statistics_of_whole_rows_are_finished_before_the_chunks() {
 fn a_sum_over_chunks_meets_its_epilogue_after_the_last_one() {
     let chunks = chunks_of(LAYERS, 20_000).expect("it is repeated");
     assert!(chunks.contains("chunks of"), "{chunks}");
+}
+
+#[test]
+fn chunks_need_no_sizes_of_launches_that_are_not_repeated() {
+    let chunks = chunks_of(FRACTION, 15_000).expect("it is repeated");
+    let size = chunks.rsplit(' ').nth(1).and_then(|size| size.parse::<usize>().ok());
+    assert!(size.is_some_and(|size| size % 16 != 0), "{chunks}");
 }
