@@ -25,13 +25,14 @@ pub(crate) fn choose(
     planner: &Planner<'_>,
 ) -> Result<Chosen, Error> {
     let mut chooser = Chooser::new(planner);
-    let Taken { form, how, problem, refusal, .. } = chooser.kernel(form, problem, tensors)?;
+    let Taken { form, how, problem, refusal, instead_of, .. } =
+        chooser.kernel(form, problem, tensors)?;
     // One launch that was asked for may have been one from the beginning.
     let is_in_mainloop = how == LaunchForm::Whole && form.graph.has_operand_in_mainloop();
     let how = if is_in_mainloop { LaunchForm::InMainloop } else { how };
     let Chooser { values, steps, .. } = chooser;
     let block = Block::of(&lifetimes(&values, &steps));
-    Ok(Chosen { form, how, refusal, problem, values, steps, block })
+    Ok(Chosen { form, how, refusal, instead_of, problem, values, steps, block })
 }
 
 /// The same kernel, all of whose launches keep the schedules that a call of these sizes has; chunks of a dim keep their size.
@@ -53,6 +54,8 @@ pub(super) struct Taken {
     problem: Problem,
     /// Why one launch is not taken, where that was refused.
     refusal: Option<String>,
+    /// What costs more, or is refused.
+    instead_of: Option<Arc<KernelForm>>,
     schedule: Schedule,
     /// What is taken for the launches before the last one.
     earlier: Vec<Taken>,
@@ -109,7 +112,8 @@ impl<'a> Chooser<'a> {
         if let Some(cut) = form.cheaper_cut(problem, self.planner.chip)
             && let Some(taken) = unless_refused(self.attempt(|it| it.kernel(cut, problem, call)))
         {
-            return taken.map(as_cut);
+            let instead_of = Some(form.clone());
+            return taken.map(|taken| as_cut(Taken { instead_of, ..taken }));
         }
         let own = form.own_sizes(problem)?;
         match self.attempt(|it| it.launches(form, &own, LaunchForm::Whole, call)) {
@@ -207,8 +211,8 @@ impl<'a> Chooser<'a> {
             stores,
             chunk: None,
         })));
-        let problem = problem.clone();
-        Ok(Taken { form: form.clone(), how, problem, refusal: None, schedule, earlier: taken })
+        let (form, problem, earlier) = (form.clone(), problem.clone(), taken);
+        Ok(Taken { form, how, problem, refusal: None, instead_of: None, schedule, earlier })
     }
 
     /// The schedules of the same launch for another chunk.

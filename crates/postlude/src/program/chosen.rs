@@ -6,7 +6,6 @@ use postlude_ptx::entry::Entry;
 
 use super::form::KernelForm;
 use super::lifetimes::{Block, Lifetime};
-#[cfg(feature = "cuda")]
 use super::planner::Planner;
 use super::view::{Base, View};
 #[cfg(feature = "cuda")]
@@ -43,6 +42,8 @@ pub struct Chosen {
     pub how: LaunchForm,
     /// Why it is not one launch, where that was refused.
     pub(crate) refusal: Option<String>,
+    /// What costs more, or is refused, than launches that it was cut into.
+    pub(crate) instead_of: Option<Arc<KernelForm>>,
     /// The sizes of its last launch.
     pub problem: Problem,
     /// What launches store for later ones.
@@ -199,7 +200,7 @@ impl Chosen {
     /// Why it is more than one launch; `None` where it is one.
     pub fn reason(&self) -> Option<String> {
         let several = "several launches";
-        match (self.how, &self.refusal) {
+        match (self.how, self.refusal.clone().or_else(|| self.refused())) {
             (LaunchForm::Chunked, _) => {
                 Some(format!("{several}, some of them repeated for parts of a dim"))
             }
@@ -217,6 +218,14 @@ impl Chosen {
                 is_several.then(|| format!("{several}{text}"))
             }
         }
+    }
+
+    /// Why the launch is refused that others take the place of, at these sizes without gaps.
+    fn refused(&self) -> Option<String> {
+        let form = self.instead_of.as_ref()?;
+        let placements = Placements::packed(&form.graph, &self.problem);
+        let planned = Planner::on(Chip::STANDARD).plan(form, &self.problem, &placements);
+        planned.err().map(|refusal| refusal.summary())
     }
 
     /// Operands that are copied, and why each is.
