@@ -14,20 +14,18 @@ pub(super) fn schedule(
 ) -> Option<Schedule> {
     let graph = compiled.optimised();
     let argument = |name| arguments.get(name).and_then(Argument::tensor);
-    let inputs = graph.inputs().iter();
-    let inputs = inputs.map(|input| match (&input.computed, &input.dims) {
-        (Some(_), Some(dims)) => {
-            let lies = Placement::of_computed(input, problem);
-            Some(lies.unwrap_or_else(|| Placement::packed(&problem.shape(dims))))
-        }
-        (Some(_) | None, _) => argument(&graph.passed_as(input).name).map(placement),
-    });
     // Earlier graphs store the other results.
     let results = graph.results();
-    let own = |name: &str| results.iter().position(|result| result.name == name);
-    let own = graph.outputs().iter().filter_map(|output| own(&output.name));
-    let outputs = own.filter_map(|place| outputs.get(place)).map(|tensor| placement(tensor.view()));
-    let placements = Placements { inputs: inputs.collect(), outputs: outputs.collect() };
+    let result = |name: &str| {
+        let place = results.iter().position(|result| result.name == name)?;
+        Some(placement(outputs.get(place)?.view()))
+    };
+    let inputs = graph.inputs().iter().map(|input| match input.computed {
+        Some(_) => Placement::of_computed(input, problem).or_else(|| result(&input.name)),
+        None => argument(&graph.passed_as(input).name).map(placement),
+    });
+    let own = graph.outputs().iter().filter_map(|output| result(&output.name));
+    let placements = Placements { inputs: inputs.collect(), outputs: own.collect() };
     let planning = compiled.planning(problem, &placements, Chip::STANDARD).ok()?;
     planning.best().ok()?;
     let fitting = planning.every().ok()?;
