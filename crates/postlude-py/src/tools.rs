@@ -4,8 +4,8 @@ use postlude::check::Bound as Binding;
 use postlude::graph::Input;
 use postlude::runtime::Device;
 use postlude::shape::Dim;
-use postlude::target::{Chip, Planned};
-use postlude::{Backend, DType, Error, Kernel, Options, Problem, optimise};
+use postlude::target::Chip;
+use postlude::{Backend, DType, Error, Kernel, KernelLaunch, Options, Problem, optimise};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -104,7 +104,7 @@ fn of_launches(
     typed: &Typed,
     inputs: &[Shaped],
     comment: &str,
-    print: impl Fn(&Planned) -> String,
+    print: impl Fn(&KernelLaunch) -> String,
 ) -> Result<String, Error> {
     let problem = problem(typed, inputs)?;
     let graph = typed.compiled.defined();
@@ -117,7 +117,7 @@ fn of_launches(
     let launches = typed.compiled.launches_with_int64(&problem, &places, Chip::STANDARD)?;
     let of = launches.len();
     let text = launches.iter().zip(1..).map(|(launch, number)| {
-        let text = print(launch.planned());
+        let text = print(launch);
         let name = launch.graph().name();
         if of == 1 {
             text
@@ -129,7 +129,7 @@ fn of_launches(
 }
 
 fn schedules(typed: &Typed, inputs: &[Shaped]) -> Result<String, Error> {
-    of_launches(typed, inputs, "#", |planned| planned.schedule().to_string())
+    of_launches(typed, inputs, "#", |launch| launch.planned().schedule().to_string())
 }
 
 /// The text of one stage, or of all that need no sizes when none is named and no shapes are known.
@@ -152,9 +152,7 @@ pub(crate) fn explain(
         }
         Some("tile") => compiled.program()?.to_string(),
         Some("schedule") => schedules(typed, inputs)?,
-        Some("ptx") => {
-            of_launches(typed, inputs, "//", |planned| planned.emit(options.math).to_string())?
-        }
+        Some("ptx") => of_launches(typed, inputs, "//", |it| it.emitted(it.planned()).to_string())?,
         Some("cpu") => compiled.schedule(&sized()?)?.to_string(),
         Some(_) | None => {
             let parts = [

@@ -75,7 +75,7 @@ impl<'r> Run<'r> {
             .collect::<Result<Vec<Tensor>, Error>>()?;
         let views = tensors.iter_mut().zip(&launch.stores);
         let views = views.map(|(tensor, view)| match view.base {
-            Base::Result(_) => part_of(tensor, view),
+            Base::Result(_) => part_to_write(tensor, view),
             _ => Ok(tensor.view_mut()),
         });
         let mut views = views.collect::<Result<Vec<TensorViewMut<'_>>, Error>>()?;
@@ -143,27 +143,17 @@ impl<'r> Run<'r> {
         placement: Option<&Placement>,
         view: &View,
     ) -> Result<Argument<'_>, Error> {
-        let parts = |mut of: TensorView<'r>| {
-            for part in &view.parts {
-                of = of.part(part.dim, part.first, part.count)?;
-            }
-            Ok::<_, Error>(of)
-        };
         Ok(match (view.base, placement) {
             (Base::Number(value), _) => Argument::Scalar(value),
             (Base::Input(place), _) => match self.inputs[place].tensor() {
-                Some(tensor) => Argument::View(parts(tensor)?),
+                Some(tensor) => Argument::View(part_of(tensor, view)?),
                 None => self.inputs[place].borrowed(),
             },
             (Base::Result(place), _) => {
                 let Some(result) = &self.results[place] else {
                     panic!("compiler bug: `{}` is read before it is stored", input.name)
                 };
-                let mut of = result.view();
-                for part in &view.parts {
-                    of = of.part(part.dim, part.first, part.count)?;
-                }
-                Argument::View(of)
+                Argument::View(part_of(result.view(), view)?)
             }
             (Base::Stored(value), Some(placement)) => {
                 let Some(stored) = &self.stored[value] else {
@@ -189,8 +179,16 @@ fn no_launch() -> ! {
     panic!("compiler bug: a call of no launch")
 }
 
+/// The part of a tensor that a launch reads.
+fn part_of<'t>(mut of: TensorView<'t>, view: &View) -> Result<TensorView<'t>, Error> {
+    for part in &view.parts {
+        of = of.part(part.dim, part.first, part.count)?;
+    }
+    Ok(of)
+}
+
 /// The part of a tensor that a launch writes.
-fn part_of<'t>(tensor: &'t mut Tensor, view: &View) -> Result<TensorViewMut<'t>, Error> {
+fn part_to_write<'t>(tensor: &'t mut Tensor, view: &View) -> Result<TensorViewMut<'t>, Error> {
     let mut of = tensor.view_mut();
     for part in &view.parts {
         of = of.part(part.dim, part.first, part.count)?;
